@@ -197,9 +197,9 @@ static void print_unshown(int unshown, DiagStyle style, Buf *out) {
     else buf_printf(out, "%serror: %d more %s not shown\n", style == DIAG_rich ? "\n" : "", unshown, words);
 }
 
-void diag_write(Session *s, Buf *to, DiagStyle style, bool color) {
+int diag_write(Session *s, Buf *to, DiagStyle style, bool color) {
     uint32_t n = s->diags.n - s->printed;
-    if (n == 0) return;
+    if (n == 0) return 0;
     ArenaMark mark = arena_mark(s->arena);
     Place *order = NEW_N(s->arena, Place, n);
     for (uint32_t i = 0; i < n; i++) order[i] = (Place){s->diags.at[s->printed + i], i};
@@ -227,13 +227,15 @@ void diag_write(Session *s, Buf *to, DiagStyle style, bool color) {
     if (unshown) print_unshown(unshown, style, to);
     s->printed = s->diags.n;
     arena_reset(s->arena, mark);
+    return errors + unshown;
 }
 
-void diag_print(Session *s, FILE *to, DiagStyle style, bool color) {
+int diag_print(Session *s, FILE *to, DiagStyle style, bool color) {
     Buf out = {0};
-    diag_write(s, &out, style, color);
+    int errors = diag_write(s, &out, style, color);
     if (out.n) fwrite(out.p, 1, out.n, to);
     buf_free(&out);
+    return errors;
 }
 
 const char *diag_explain(const char *code) {

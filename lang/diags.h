@@ -91,6 +91,7 @@ DIAG(E0333, warning, index_outside,   "index %lld is outside of dimension %d of 
 DIAG(E0334, warning, never_stored,    "`%s` is `out`, and %s")
 DIAG(E0335, warning, one_place,       "programs that differ only by %s %s the same place of `%s`: %s")
 DIAG(E0336, warning, nan_compare,     "`%s` with `nan` is always %s")
+DIAG(E0337, warning, number_rounded,  "`%s` is rounded to f32 before it meets f64")
 // ---- E04xx: kernels, grids, launches, tests ------------------------------------------------------
 DIAG(E0401, error, grid_range,       "%s must be known before the launch")
 DIAG(E0402, error, kernel_param,     "a kernel's parameter cannot be %s")
@@ -111,6 +112,7 @@ DIAG(E0417, error, weight,           "%s")
 DIAG(E0418, error, graph_type,       "%s is %s, but %s is declared")
 DIAG(E0419, error, schedule_word,    "a schedule has no word `%s`")
 DIAG(E0420, error, tune,             "%s")
+DIAG(E0421, warning, tune_empty,     "the conditions of `tune %s` hold for no combination of its values")
 // ---- E05xx: lowering; their cases are transcripts in tests/cli --------------------------------------------
 DIAG(E0501, error, smem_overflow,    "kernel `%s` needs %.1f KiB of shared memory; a block on %s has %.1f KiB")
 DIAG(E0502, error, cannot_write,     "cannot write %s: %s")

@@ -120,8 +120,8 @@ void  diag_fix(Diag *d, Span at, const char *replacement);
 int   diag_errors(const Session *s);                       // so far
 int   diag_count(const Session *s);                        // of all severities
 void  diag_forget(Session *s, int from);                   // drops those after the first `from` (speculative checks)
-void  diag_print(Session *s, FILE *to, DiagStyle style, bool color);
-void  diag_write(Session *s, Buf *to, DiagStyle style, bool color);
+int   diag_print(Session *s, FILE *to, DiagStyle style, bool color);
+int   diag_write(Session *s, Buf *to, DiagStyle style, bool color);     // how many errors it showed, or counted
 const char *diag_explain(const char *code);                // docs text for "E0213", or NULL; from docs/errors.md, embedded
 
 // our own bug

@@ -276,10 +276,11 @@ static bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *r
 
 typedef struct Runner { const TestOptions *opt; Device *device; FILE *to; TestCounts *counts; } Runner;
 
-static void show_diags(Runner *r, Session *s) {
-    if (!diag_count(s)) return;
-    diag_print(s, r->to, r->opt->diag_style, r->opt->color);
+static int show_diags(Runner *r, Session *s) {
+    if (!diag_count(s)) return 0;
+    int errors = diag_print(s, r->to, r->opt->diag_style, r->opt->color);
     diag_forget(s, 0);
+    return errors;
 }
 
 static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t) {
@@ -321,8 +322,8 @@ static void run_file(Runner *r, const char *path) {
     SemaFile *file = sema_file(s, parse_file(s, src));
     Runtime  *rt = runtime_new(s, r->device, &r->opt->run);
     runtime_serves(rt, file);
-    int       n = sema_tests(file, &tests), errors = diag_errors(s);
-    show_diags(r, s);
+    sema_check(file);                                                  // what no test launches, too
+    int       n = sema_tests(file, &tests), errors = show_diags(r, s);
     if (errors) { fprintf(r->to, "FAIL  %s: %d error%s\n", path, errors, errors == 1 ? "" : "s"); r->counts->failed++; }
     for (int i = 0; i < n; i++) run_one(r, rt, path, tests[i]);
     runtime_free(rt);

@@ -114,9 +114,9 @@ TAxis *canonical_axis(Check *c, Ent dim, Sym name, Span at) {
 
 // ---- ranges ----------------------------------------------------------------------------------------
 
-static bool bound_ok(Check *c, Ent *e, const Node *n) {
+static bool bound_ok(Check *c, Ent *e, const Node *n, bool open) {
     if (e->kind == EN_error) return false;
-    if (e->kind == EN_int) return true;
+    if (e->kind == EN_int || (open && e->kind == EN_unknown)) return true;
     TExpr *x = scalar_index(c, *e, n->span, "a bound of a range");
     if (!x) return false;
     int16_t dim = e->dim;
@@ -125,14 +125,14 @@ static bool bound_ok(Check *c, Ent *e, const Node *n) {
     return true;
 }
 
-bool range_eval(Check *c, const Node *n, Range *r) {
+static bool range_read(Check *c, const Node *n, Range *r, bool open) {
     *r = (Range){.span = n->span, .node = n};
     bool is_range = n->kind == N_range;
     const Node *lo = is_range ? n->kid[0] : NULL, *hi = is_range ? n->kid[1] : n, *by = is_range ? n->kid[2] : NULL;
     r->lo = lo ? eval(c, lo) : ent_int(0, n->span);
     r->hi = hi ? eval(c, hi) : ent_error(c);
-    bool ok = bound_ok(c, &r->lo, lo ? lo : n);
-    ok = hi && bound_ok(c, &r->hi, hi) && ok;
+    bool ok = bound_ok(c, &r->lo, lo ? lo : n, open);
+    ok = hi && bound_ok(c, &r->hi, hi, open) && ok;
     if (!by) return ok;
     r->by = true;
     if (!want_int(c, by, "the step of a range", &r->step)) return false;
@@ -143,6 +143,9 @@ bool range_eval(Check *c, const Node *n, Range *r) {
     }
     return extent_ok(c, r->step, by->span) && ok;
 }
+
+bool range_eval(Check *c, const Node *n, Range *r) { return range_read(c, n, r, false); }
+bool range_open(Check *c, const Node *n, Range *r) { return range_read(c, n, r, true); }
 
 static TExpr *bound(Check *c, Ent e, Span at) {
     return e.kind == EN_int ? tx_const_int(c, e.i, EL_index, at) : e.x;

@@ -236,9 +236,15 @@ static Ent do_cdiv(Check *c, const Call *k) {
     return binary(c, OP_div, top, b, k->at, k->at, k->args[1].span);
 }
 
+// A graph's dimensions are symbols while it is checked, and numbers when it runs: what is no polynomial of them is not known yet.
+static bool open_in_graph(const Check *c, Ent e) {
+    return in_item(c, N_graph) && e.kind == EN_value && !e.x->type.naxes && elem_is_int(e.x->type.elem);
+}
+
 static Ent do_pow2(Check *c, const Call *k) {
     Ent e = k->args[0].e;
     if (e.kind == EN_error) return e;
+    if (open_in_graph(c, e)) return ent_unknown();
     if (e.kind != EN_int) {
         report(c, E_not_comptime, k->args[0].span, "the argument of `next_pow2`");
         return ent_error(c);
@@ -264,6 +270,7 @@ static Ent do_elem(Check *c, const Call *k) {
 
 static Ent do_log2(Check *c, const Call *k) {
     Ent e = k->args[0].e;
+    if (open_in_graph(c, e)) return ent_unknown();
     if (e.kind != EN_int) return fun_of(c, TF_log2, &e, 1, k->at);
     if (e.i <= 0 || (e.i & (e.i - 1))) return fun_of(c, TF_log2, &e, 1, k->at);
     return ent_int(__builtin_ctzll((unsigned long long)e.i), k->at);

@@ -219,7 +219,7 @@ static void loop(Grapher *g, const Node *n, uint32_t clause) {
     }
     const Node *k = list->kid[clause];
     Range r;
-    if (!k->kid[0] || !range_eval(c, k->kid[0], &r)) return;
+    if (!k->kid[0] || !range_open(c, k->kid[0], &r)) return;
     Ent lo = recipe_pin(c, dims_settle(c, r.lo)), hi = recipe_pin(c, dims_settle(c, r.hi));
     bool numbers = lo.kind == EN_int && hi.kind == EN_int;
     if (!numbers && g->numbers) {

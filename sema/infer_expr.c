@@ -37,10 +37,17 @@ static TExpr *not_a_value(Check *c, Ent e, Span at) {
     return NULL;
 }
 
+// A number is f32 where nothing beside it says more, and known as written until it has met something (widened).
+static TExpr *alone(Check *c, double v, Span at) {
+    TExpr *x = tx_const_float(c, v, EL_f32, at);
+    if (x->fval != v && !isnan(v)) x->whole = v;
+    return x;
+}
+
 TExpr *value_of(Check *c, Ent e, Span at) {
     switch ((EntKind)e.kind) {
     case EN_int:   return tx_const_int(c, e.i, int_fits(e.i, EL_i32) ? EL_i32 : EL_i64, at);
-    case EN_float: return tx_const_float(c, e.f, EL_f32, at);
+    case EN_float: return alone(c, e.f, e.span.hi ? e.span : at);
     case EN_bool:  return tx_const_int(c, e.i, EL_bool, at);
     case EN_axis:  return tx_axis(c, e.axis, at);
     case EN_value: return e.x;
@@ -277,6 +284,53 @@ static bool to_operand(Check *c, Ent *e, Span at) {
     return true;
 }
 
+// Chosen among numbers alone, as `where(c, PI / 2, 0.0)`: f64 where it meets f64, as the numbers would be.
+static TExpr *as_written(Check *c, const TExpr *x) {
+    TExpr *kid[3];
+    if (x->kind == TX_const) return tx_const_float(c, x->whole != 0 ? x->whole : x->fval, EL_f64, x->span);
+    bool select = x->kind == TX_select, negated = x->kind == TX_unary && x->op == OP_neg;
+    if (!select && !negated) return NULL;
+    for (uint32_t i = 0; i < x->nkid; i++) {
+        kid[i] = select && i == 0 ? x->kid[0] : as_written(c, x->kid[i]);
+        if (!kid[i]) return NULL;
+    }
+    TType t = x->type;
+    t.elem = EL_f64;
+    TExpr *r = select ? tx_new(c, TX_select, t, x->span, 3, kid[0], kid[1], kid[2]) : tx_new(c, TX_unary, t, x->span, 1, kid[0]);
+    r->op = x->op;
+    return r;
+}
+
+// A number of an f32 that was rounded for want of another type; NULL: there is none.
+static const TExpr *rounded_in(const Check *c, const TExpr *x, int depth) {
+    if (x->kind == TX_const) return elem_is_float(x->type.elem) && x->whole != 0 ? x : NULL;
+    if (x->kind == TX_var) {
+        const TExpr *first = (uint32_t)x->var->id < c->init.n ? c->init.at[x->var->id] : NULL;
+        return first && depth < 8 ? rounded_in(c, first, depth + 1) : NULL;
+    }
+    bool through = x->kind == TX_unary || x->kind == TX_binary || x->kind == TX_select || x->kind == TX_fun || x->kind == TX_splat;
+    for (uint32_t i = x->kind == TX_select; through && depth < 8 && i < x->nkid; i++) {
+        const TExpr *found = x->kid[i] ? rounded_in(c, x->kid[i], depth + 1) : NULL;
+        if (found) return found;
+    }
+    return NULL;
+}
+
+// What meets a value of another type is of it.
+static TExpr *widened(Check *c, TExpr *x, Elem e) {
+    if (x->type.elem != EL_f32 || e != EL_f64) return tx_cast(c, x, e, x->span);
+    TExpr *written = as_written(c, x);
+    if (written) return written;
+    const TExpr *number = rounded_in(c, x, 0);
+    if (number) {
+        Str text = span_text(c->s, number->span);
+        Diag *d = report(c, E_number_rounded, number->span, arena_printf(c->a, "%.*s", (int)text.n, text.p));
+        if (x->span.lo != number->span.lo || x->span.hi != number->span.hi) diag_label(d, x->span, "this is f32, and meets f64");
+        diag_help(d, "say that it is one: `%s`", as_text(c, EL_f64, number->span));
+    }
+    return tx_cast(c, x, e, x->span);
+}
+
 // Both to values of one element type; *t gets it and the union of the axes.
 bool unify(Check *c, Ent *a, Ent *b, bool keeps, AstOp op, Span at, TType *t) {
     if (!to_operand(c, a, at) || !to_operand(c, b, at)) return false;
@@ -287,12 +341,14 @@ bool unify(Check *c, Ent *a, Ent *b, bool keeps, AstOp op, Span at, TType *t) {
     }
     Elem e = join_elem(c, *a, *b, keeps, op, at);
     if (e == EL_none) return false;
-    TExpr *x = value_as(c, *a, e, at), *y = value_as(c, *b, e, at);
+    bool f32 = e == EL_f32 && (is_const(*a) ? is_const(*b) || elem_is_int(b->x->type.elem) : elem_is_int(a->x->type.elem));
+    TExpr *x = f32 && a->kind == EN_float ? value_of(c, *a, at) : value_as(c, *a, e, at),
+          *y = f32 && b->kind == EN_float ? value_of(c, *b, at) : value_as(c, *b, e, at);
     if (!x || !y) return false;
     *t = ttype_scalar(e);
     if (!ttype_union(c, t, x->type, at) || !ttype_union(c, t, y->type, at)) return false;
-    *a = ent_value(tx_cast(c, x, e, x->span));
-    *b = ent_value(tx_cast(c, y, e, y->span));
+    *a = ent_value(widened(c, x, e));
+    *b = ent_value(widened(c, y, e));
     return true;
 }
 
@@ -449,7 +505,8 @@ static Ent cast_to(Check *c, Ent e, Elem to, Span at) {
         report(c, E_pointer, at, "a pointer does not convert");
         return ent_error(c);
     }
-    return ent_value(tx_cast(c, x, to, at));
+    TExpr *written = x->type.elem == EL_f32 && to == EL_f64 && rounded_in(c, x, 0) ? as_written(c, x) : NULL;
+    return ent_value(written ? written : tx_cast(c, x, to, at));
 }
 
 // ---- the walk ------------------------------------------------------------------------------------

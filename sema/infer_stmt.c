@@ -104,7 +104,7 @@ static TVar *assignable(Check *c, const Node *target) {
         return NULL;
     }
     b->used = true;
-    if (b->ent.kind == EN_error) return NULL;
+    if (b->ent.kind == EN_error) return ent_error(c), NULL;
     if (b->ent.kind == EN_value && b->ent.x->kind == TX_var && b->ent.x->var->mutable) return b->ent.x->var;
     Diag *d = report(c, E_assign_const, target->span, target->sym->s);
     diag_label(d, b->span, "declared here, as %s", ent_text(c, b->ent));
@@ -338,13 +338,18 @@ static void check_for(Check *c, const Node *n) {
     Scope *was = scope_push(c);
     c->loop = &l;
     c->rt_depth++;
+    bool failed = c->failed, lost = c->lost;
     int errors = diag_errors(c->s);
+    c->failed = c->lost = false;
     loop_clauses(c, n, 0, &l);
+    // What the loop carries is known when its body is right: nothing in it depends on a mistake before it, either.
+    bool right = !c->failed && !c->lost && diag_errors(c->s) == errors;
+    c->failed |= failed;
+    c->lost |= lost;
     c->rt_depth--;
     c->loop = l.up;
     scope_pop(c, was);
-    // What the loop carries is known when its body is right.
-    if (n->kid[1] && l.outer && diag_errors(c->s) == errors) check_merge(c, n, &l);
+    if (n->kid[1] && l.outer && right) check_merge(c, n, &l);
 }
 
 static void check_while(Check *c, const Node *n) {

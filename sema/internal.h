@@ -281,6 +281,7 @@ bool   eval_type(Check *c, const Node *type, TType *out);     // element, tile o
 
 typedef struct Range { Ent lo, hi; bool by; int64_t step; Span span; const Node *node; } Range;
 bool   range_eval(Check *c, const Node *n, Range *r);          // a range, or N for 0 .. N
+bool   range_open(Check *c, const Node *n, Range *r);          // of a graph: bounds may be EN_unknown
 Ent    range_axis(Check *c, Sym name, const Node *n);          // `let n = N by B`
 TAxis *canonical_axis(Check *c, Ent dim, Sym name, Span at);   // :D; may ask for another run
 bool   dim_fixed(Check *c, Ent dim, int64_t *v, Span at);      // the number, or a stand-in and another run
@@ -408,7 +409,6 @@ const Node *declared_type(const Node *name);             // of `let` or `var`; N
 // ---- names.c ---------------------------------------------------------------------------------------
 
 bool says_name(const Node *n, Sym name);                      // does this name stand anywhere in n?
-void check_names(SemaFile *f, const Node *item);               // reports what no instance could know
 
 // ---- places.c ------------------------------------------------------------------------------------
 

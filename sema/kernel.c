@@ -419,9 +419,6 @@ void sema_check(SemaFile *f) {
         if (has_defaults(f->kernels.at[i])) sema_instance((InstanceOf){.file = f, .item = f->kernels.at[i]});
     }
     sema_check_graphs(f);
-    TTest **tests;
-    sema_tests(f, &tests);
     sema_check_tunes(f);
-    for (uint32_t i = 0; i < f->kernels.n; i++) check_names(f, f->kernels.at[i]);
-    for (uint32_t i = 0; i < f->fns.n; i++) check_names(f, f->fns.at[i]);
+    sema_check_names(f);
 }

@@ -100,7 +100,7 @@ bool launch_generics(Check *c, LaunchCall *l) {
             report(c, E_generic_unknown, v->span, l->item->sym->s, arena_printf(c->a, "number %u", i + 1));
             return false;
         }
-        if (e.kind == EN_value && !c->host) continue;                 // a dimension: a number when the graph runs
+        if ((e.kind == EN_value || e.kind == EN_unknown) && !c->host) continue;       // a dimension: a number when the graph runs
         if (e.kind == EN_fn || e.kind == EN_lambda || e.kind == EN_builtin) {
             if (e.kind == EN_lambda && lambda_captures(c, e.lambda)) return false;
             Ent *value = NEW(c->a, Ent);
@@ -343,6 +343,7 @@ static Ent folded(Check *c, const TExpr *x) {
 
 bool launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out) {
     *out = (TValue){.tensor = -1, .elem = e};
+    if (open && v.kind == EN_unknown) return true;
     TExpr *x = v.kind == EN_bool ? (e == EL_bool ? tx_const_int(c, v.i, EL_bool, at) : NULL)
                                  : value_exact(c, v, ttype_scalar(e), at, "the argument");
     if (!x) {

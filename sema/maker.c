@@ -126,7 +126,7 @@ static bool made_dim(Check *c, const Node *a, Made *out, int64_t *count) {
         if (!want_int(c, a, "a dimension of a test's tensor", &d)) return false;
         e = ent_int(d, a->span);
     } else if (e.kind == EN_int) d = e.i;
-    else if (!scalar_index(c, e, a->span, "a dimension")) return false;
+    else if (e.kind != EN_unknown && !scalar_index(c, e, a->span, "a dimension")) return false;
     if (d >= 0 && out->rank < MAX_RANK && !__builtin_mul_overflow(*count, d > 0 ? d : 1, count) &&
         *count <= (int64_t)1 << 32) {
         out->dim[out->rank++] = e;

@@ -85,11 +85,16 @@ bool says_name(const Node *n, Sym name) {
     return false;
 }
 
-void check_names(SemaFile *f, const Node *item) {
+static void check_names(SemaFile *f, const Node *item) {
     Names w = {.c = check_new(f)};
     w.own = scope_new(w.c, f->scope);
     w.c->item = item;
     w.c->scope = w.own;
     collect(&w, item);
     if (!lost(item)) look_up(&w, item);
+}
+
+void sema_check_names(SemaFile *f) {
+    for (uint32_t i = 0; i < f->kernels.n; i++) check_names(f, f->kernels.at[i]);
+    for (uint32_t i = 0; i < f->fns.n; i++) check_names(f, f->fns.at[i]);
 }

@@ -89,34 +89,6 @@ static int choices_of(Check *c, const Node *kernel, const Node *item, Choice *ou
     return n;
 }
 
-static void check_tune(SemaFile *f, const Node *item) {
-    Bind *b = item->sym ? scope_find(f->scope, item->sym) : NULL;
-    if (!item->sym) return;
-    Check *c = check_new(f);
-    if (!b || b->ent.kind != EN_kernel) {
-        Diag *d = report(c, E_unknown_name, name_at(item), item->sym->s);
-        if (b) diag_primary(d, "this is %s, not a kernel", ent_text(c, b->ent));
-        else suggest_name(c, d, item->sym, name_at(item));
-        return;
-    }
-    const Node *kernel = sema_find_kernel(f, item->sym->s);
-    Choice choice[MAX_CHOICES];
-    if (!kernel) return;
-    choices_of(c, kernel, item, choice);
-    for (uint32_t i = 0; i < item->nkid; i++) {
-        const Node *k = item->kid[i];
-        for (uint32_t j = 0; k && k->kind == N_tune_key && j < k->nkid; j++)
-            if (k->kid[j]->sym && !is_dim(kernel->kid[1], k->kid[j]->sym))
-                report(c, E_tune, k->kid[j]->span,
-                       arena_printf(c->a, "`%s` is no dimension of `%s`", k->kid[j]->sym->s, kernel->sym->s));
-    }
-}
-
-void sema_check_tunes(SemaFile *f) {
-    for (uint32_t i = 0; f->root && i < f->root->nkid; i++)
-        if (f->root->kid[i] && f->root->kid[i]->kind == N_tune) check_tune(f, f->root->kid[i]);
-}
-
 // ---- candidates ----------------------------------------------------------------------------------
 
 // In the kernel's own file, or in the one that is compiled.
@@ -155,7 +127,8 @@ static void world(Check *c, InstanceOf of) {
     }
 }
 
-static bool allowed(Check *c, InstanceOf of, const Node *item) {
+// The first condition that does not hold, NULL if all may.
+static const Node *refused_by(Check *c, InstanceOf of, const Node *item) {
     SemaFile *f = of.file;
     world(c, of);
     for (int k = 0; k < of.nset; k++) {                            // words of the schedule, too
@@ -168,43 +141,49 @@ static bool allowed(Check *c, InstanceOf of, const Node *item) {
         int before = diag_count(f->s);
         Ent e = eval(c, item->kid[i]->kid[0]);
         diag_forget(f->s, before);                                 // what is not known yet forbids nothing
-        if (e.kind == EN_bool && !e.i) return false;
+        if (e.kind == EN_bool && !e.i) return item->kid[i];
     }
+    return NULL;
+}
+
+// All combinations of some choices' values, one after the other: `row` is the instance with the one at hand.
+typedef struct Rows { Check *c; InstanceOf of, row; const Choice *choice; int n, at[MAX_CHOICES], count; } Rows;
+
+static bool rows_next(Rows *r) {
+    int i = r->n - 1;
+    while (r->count && i >= 0 && ++r->at[i] == r->choice[i].n) r->at[i--] = 0;
+    if (i < 0 || r->count == MAX_CANDIDATES) return false;
+    const int nset = r->of.nset;
+    SemaValue *v = NEW_N(r->c->a, SemaValue, nset + r->n);
+    if (nset) memcpy(v, r->of.set, sizeof *v * (size_t)nset);
+    for (i = 0; i < r->n; i++)
+        v[nset + i] = (SemaValue){.name = r->choice[i].name->s, .ival = r->choice[i].value[r->at[i]], .chosen = true};
+    r->row = r->of;
+    r->row.set = v;
+    r->row.nset = nset + r->n;
+    r->count++;
     return true;
 }
 
 int sema_candidates(InstanceOf of, TuneCandidate **out) {
-    const int nset = of.nset;
     const Node *item = sema_tune_item(of.file, of.item);
     Choice choice[MAX_CHOICES];
     *out = NULL;
     if (!item) return 0;
     Check *c = check_new(of.file);
-    int n = choices_of(c, of.item, item, choice), free = 0, count = 0, at[MAX_CHOICES] = {0};
-    for (int i = 0; i < n; i++) if (!given(of.set, nset, choice[i].name)) choice[free++] = choice[i];
-    if (!free) return 0;
+    Rows r = {.c = c, .of = of, .choice = choice};
+    int n = choices_of(c, of.item, item, choice);
+    for (int i = 0; i < n; i++) if (!given(of.set, of.nset, choice[i].name)) choice[r.n++] = choice[i];
     VEC(TuneCandidate) all = {0};
-    for (bool more = true; more && count < MAX_CANDIDATES; count++) {
-        SemaValue *v = NEW_N(c->a, SemaValue, nset + free);
-        if (nset) memcpy(v, of.set, sizeof *v * (size_t)nset);
-        for (int i = 0; i < free; i++)
-            v[nset + i] = (SemaValue){.name = choice[i].name->s, .ival = choice[i].value[at[i]], .chosen = true};
-        InstanceOf row = of;
-        row.set = v;
-        row.nset = nset + free;
-        if (allowed(c, row, item))
-            vec_push(c->a, &all, ((TuneCandidate){v + nset, free}));
-        int i = free - 1;
-        while (i >= 0 && ++at[i] == choice[i].n) at[i--] = 0;
-        more = i >= 0;
-    }
+    while (rows_next(&r))
+        if (!refused_by(c, r.row, item)) vec_push(c->a, &all, ((TuneCandidate){r.row.set + of.nset, r.n}));
     *out = all.at;
     return (int)all.n;
 }
 
 bool sema_tune_allows(InstanceOf of) {
     const Node *item = sema_tune_item(of.file, of.item);
-    return !item || allowed(check_new(of.file), of, item);
+    return !item || !refused_by(check_new(of.file), of, item);
 }
 
 bool sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim) {
@@ -218,4 +197,54 @@ bool sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim) {
         }
     }
     return !any;
+}
+
+// ---- the items, checked --------------------------------------------------------------------------
+
+// Conditions that no combination satisfies, whatever the dimensions are, leave the defaults, and nothing would say so. The
+// one to blame is that which the combinations come to that get furthest.
+static void check_satisfied(Check *c, InstanceOf of, const Node *item, const Choice *choice, int n) {
+    Rows r = {.c = c, .of = of, .choice = choice, .n = n};
+    const Node *last = NULL;
+    int held = 0;                                                 // how many conditions held before it
+    while (rows_next(&r)) {
+        const Node *where = refused_by(c, r.row, item);
+        int before = 0;
+        if (!where) return;
+        for (uint32_t i = 0; item->kid[i] != where; i++) before += item->kid[i] && item->kid[i]->kind == N_where;
+        if (!last || before > held) last = where, held = before;
+    }
+    if (!last || r.count == MAX_CANDIDATES) return;               // there may be others
+    Diag *d = report(c, E_tune_empty, last->span, item->sym->s);
+    diag_primary(d, held ? "holds for none for which those before it hold" : "holds for none");
+    diag_help(d, "nothing is left to choose from, and the defaults are taken: widen the values, or the condition");
+}
+
+static void check_tune(SemaFile *f, const Node *item) {
+    Bind *b = item->sym ? scope_find(f->scope, item->sym) : NULL;
+    if (!item->sym) return;
+    Check *c = check_new(f);
+    if (!b || b->ent.kind != EN_kernel) {
+        Diag *d = report(c, E_unknown_name, name_at(item), item->sym->s);
+        if (b) diag_primary(d, "this is %s, not a kernel", ent_text(c, b->ent));
+        else suggest_name(c, d, item->sym, name_at(item));
+        return;
+    }
+    const Node *kernel = sema_find_kernel(f, item->sym->s);
+    Choice choice[MAX_CHOICES];
+    if (!kernel) return;
+    int errors = diag_errors(f->s), n = choices_of(c, kernel, item, choice);
+    for (uint32_t i = 0; i < item->nkid; i++) {
+        const Node *k = item->kid[i];
+        for (uint32_t j = 0; k && k->kind == N_tune_key && j < k->nkid; j++)
+            if (k->kid[j]->sym && !is_dim(kernel->kid[1], k->kid[j]->sym))
+                report(c, E_tune, k->kid[j]->span,
+                       arena_printf(c->a, "`%s` is no dimension of `%s`", k->kid[j]->sym->s, kernel->sym->s));
+    }
+    if (n && diag_errors(f->s) == errors) check_satisfied(c, (InstanceOf){.file = f, .item = kernel}, item, choice, n);
+}
+
+void sema_check_tunes(SemaFile *f) {
+    for (uint32_t i = 0; f->root && i < f->root->nkid; i++)
+        if (f->root->kid[i] && f->root->kid[i]->kind == N_tune) check_tune(f, f->root->kid[i]);
 }

@@ -165,7 +165,7 @@ struct TExpr {
     Span     span;
     TType    type;
     union { int64_t ival; double fval; TVar *var; int dim; TTensor *tensor; };
-    TAxis  **axis;
+    union { TAxis **axis; double whole; };         // whole, of a TX_const: what rounding to f32 changed, the number as written; else 0
     TBody    body;                      // TX_block
     uint32_t nkid;
     TExpr  **kid;
@@ -268,7 +268,8 @@ bool sema_tune_allows(InstanceOf of);
 bool      sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim);
 const Node *sema_tune_item(const SemaFile *f, const Node *kernel);                   // NULL: it has none
 void      sema_check_tunes(SemaFile *f);                // the `tune` items, to report errors
-void      sema_check(SemaFile *f);                      // every kernel with its defaults, and every test, to report errors
+void      sema_check_names(SemaFile *f);                // of kernels and functions, whether anything instantiates them or not
+void      sema_check(SemaFile *f);                      // all items but tests, kernels with their defaults, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
 void      binding_print(const TBinding *b, Buf *out);   // "BM = 128"
 void      instance_print(const TKernel *k, Buf *out);   // "matmul<BM = 128, T = bf16>"

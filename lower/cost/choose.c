@@ -33,13 +33,20 @@ static const char *words(Arena *a, const Candidate *all, int n, int best, Instan
     return out;
 }
 
+// Where the tune item has choices, and its conditions leave none of them: nothing was chosen, and that is why.
+static const char *nothing_left(Arena *a, const Candidate *all, int n, InstanceOf of) {
+    for (int i = 0; i < n; i++) if (all[i].from) return NULL;
+    return sema_tune_allows(of) ? NULL : arena_printf(a, "the defaults: nothing in the tune item satisfies its conditions for these dimensions");
+}
+
 bool kernel_choose(Session *s, InstanceOf of, const CompileOptions *opt, Choice *out) {
     Candidate *all;
     int n = kernel_candidates(s, of, opt, false, &all);
     *out = (Choice){.schedule = opt->schedule};
     if (!n) return false;
     int best = candidate_best(all, n);
-    *out = (Choice){all[best].kernel, all[best].schedule,
-                    words(session_arena(s), all, n, best, of, &opt->schedule)};
+    const char *why = nothing_left(session_arena(s), all, n, of);
+    if (!why) why = words(session_arena(s), all, n, best, of, &opt->schedule);
+    *out = (Choice){all[best].kernel, all[best].schedule, why};
     return true;
 }

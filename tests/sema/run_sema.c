@@ -130,7 +130,12 @@ static bool check_page(const char *path) {
         char *end = strstr(p, "```"), *messages;
         Session *s = session_new();
         Node *root = parse_file(s, source_add(s, "page.tk", p, end ? (size_t)(end - p) : strlen(p)));
-        if (diag_errors(s) == 0) sema_check(sema_file(s, root));
+        if (diag_errors(s) == 0) {
+            SemaFile *file = sema_file(s, root);
+            TTest **tests;
+            sema_check(file);
+            sema_tests(file, &tests);
+        }
         int line = 1;
         for (char *q = text; q < p; q++) line += *q == '\n';
         GOLDEN_CAPTURE(messages, to, diag_print(s, to, DIAG_rich, false));
