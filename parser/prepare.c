@@ -14,15 +14,19 @@
 //
 // Generics. In a call the `<` must touch the name before it, and a `>` that touches a `(` must
 // follow, with nothing between that could not be an argument list; so `f<a, b>(x)` is a call and
-// `f < a`, `i<n && n>(k)` are comparisons. In a declaration, `fn NAME <` and `kernel NAME <` are
-// always generics.
+// `f < a`, `i<n && n>(k)` are comparisons. A `|` that begins an argument begins a function value, which may
+// hold anything up to that `>`: `f<|v| v > 0 ? v : g<2>(v)>(x)`. In a declaration, `fn NAME <` and
+// `kernel NAME <` are always generics.
 
 #define _GNU_SOURCE
 #include "parser/internal.h"
 
 #include <string.h>
 
-enum { MAX_BRACKET_ERRORS = 100 };       // a text with more is no program
+enum {
+    MAX_BRACKET_ERRORS = 100,            // a text with more is no program
+    MAX_GENERICS = 1024,                 // tokens between the `<` and the `>` of a call
+};
 
 typedef VEC(uint32_t) Opens;             // indices in the output of brackets still open
 
@@ -162,19 +166,26 @@ static bool in_generics(int k) {
            k == T_STAR || k == T_PLUS || k == T_MINUS || k == T_SLASH || k == T_PERCENT;
 }
 
-// The index of the `>` that ends the arguments of a call whose `<` is at i, or 0.
-static uint32_t call_generics_end(const Tokens *t, uint32_t i) {
+static bool begins_argument(int before) { return before == T_LT || before == T_COMMA || before == T_ASSIGN; }
+
+// The index of the `>` that ends the arguments of a call whose `<` is at i, or 0. Inside of a function value other calls
+// may have generics, which hold no function values of their own.
+static uint32_t call_generics_end(const Tokens *t, uint32_t i, bool values) {
     int depth = 0;
-    for (uint32_t j = i + 1; j + 1 < t->n; j++) {
+    bool value = false;                  // in a function value
+    uint32_t most = i + MAX_GENERICS < t->n ? i + MAX_GENERICS : t->n;
+    for (uint32_t j = i + 1; j + 1 < most; j++) {
         int k = t->at[j].kind;
-        if (k == T_GT && depth == 0) {
-            const Token *next = &t->at[j + 1];
-            return j > i + 1 && next->kind == T_LPAREN && next->flags & TOKEN_GLUED ? j : 0;
-        }
-        if (k == T_LPAREN || k == T_LBRACKET) depth++;
-        else if (k == T_RPAREN || k == T_RBRACKET) depth--;
-        else if (!in_generics(k)) return 0;
-        if (depth < 0) return 0;
+        const Token *next = &t->at[j + 1];
+        bool ends = next->kind == T_LPAREN && next->flags & TOKEN_GLUED;
+        if (k == T_GT && depth == 0 && (ends || !value)) return ends && j > i + 1 ? j : 0;
+        if (k == T_BAR && depth == 0 && values && begins_argument(t->at[j - 1].kind)) value = true;
+        uint32_t inner = value && k == T_LT && t->at[j].flags & TOKEN_GLUED ? call_generics_end(t, j, false) : 0;
+        if (inner) j = inner;
+        else if (is_opener(k)) depth++;
+        else if (is_closer(k)) depth--;
+        else if (value ? k == T_SEMI && depth == 0 : !in_generics(k)) return 0;
+        if (depth < 0 || (k == T_LBRACE && !value)) return 0;
     }
     return 0;
 }
@@ -197,7 +208,7 @@ void mark_generics(Tokens *tokens) {
         if (t->kind != T_LT || !is_word(tokens->at[i - 1].kind)) continue;
         bool declared = i > 1 && (tokens->at[i - 2].kind == T_FN || tokens->at[i - 2].kind == T_KERNEL);
         uint32_t end = declared                 ? declared_generics_end(tokens, i)
-                       : t->flags & TOKEN_GLUED ? call_generics_end(tokens, i)
+                       : t->flags & TOKEN_GLUED ? call_generics_end(tokens, i, true)
                                                 : 0;
         if (!end && !declared) continue;
         t->kind = T_LGEN;
