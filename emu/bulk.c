@@ -28,8 +28,7 @@ static void into_shared(AsyncOp *op, Block *b, uint32_t offset, const uint8_t *b
 void bulk_load(AsyncOp *op) {
     const BulkSpec *s = op->in->extra;
     Cluster *c = op->warp->cluster;
-    uint8_t *box = malloc(op->size + 16);
-    if (!box) abort();
+    uint8_t *box = emu_got(malloc(op->size + 16));
     op->done = true;
     if (s->tensor) tensor_walk(op, s->im2col, box, true, -1);
     else if (s->to_cluster) memcpy(box, op->bytes, op->size);
@@ -66,8 +65,7 @@ void bulk_read(AsyncOp *op) {
     if (op->read_done) return;
     Block *b = shared_block(op->warp, op->shared, &offset);
     Layout l = layout_of(op, offset);
-    op->bytes = malloc(op->size + 16);
-    if (!op->bytes) abort();
+    op->bytes = emu_got(malloc(op->size + 16));
     bool clean = op->warp->launch->options.allow_uninitialised;
     for (uint32_t i = 0; i < op->size; i += 16) {
         uint32_t a = place_of(&l, i);

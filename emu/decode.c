@@ -148,8 +148,7 @@ static uint32_t pool(Dec *d, const void *value, uint32_t width, uint64_t hi, uin
     EmuModule *m = d->module;
     if (2 * (m->n_consts + 1) > m->const_hash_size) {
         uint32_t size = m->const_hash_size ? 2 * m->const_hash_size : 256;
-        uint32_t *grown = calloc(size, sizeof *grown);
-        if (!grown) abort();
+        uint32_t *grown = emu_got(calloc(size, sizeof *grown));
         for (uint32_t i = 0; i < m->const_hash_size; i++) {
             uint32_t at = m->const_hash[i], w = at & 3;
             if (!at) continue;
@@ -172,8 +171,7 @@ static uint32_t pool(Dec *d, const void *value, uint32_t width, uint64_t hi, uin
     uint32_t at = m->const_bytes, bytes = 32 * width;
     if (at + bytes > m->cap_consts) {
         m->cap_consts = m->cap_consts ? 2 * m->cap_consts : 16384;
-        char *grown = realloc(m->consts, m->cap_consts + 64);
-        if (!grown) abort();
+        char *grown = emu_got(realloc(m->consts, m->cap_consts + 64));
         if (at == 128) memset(grown, 0, 128);
         m->consts = grown;
     }
@@ -193,9 +191,7 @@ Insn *dec_emit(Dec *d, InsnFn *fn) {
     EmuModule *m = d->module;
     if (m->n_code == m->cap_code) {
         m->cap_code = m->cap_code ? 2 * m->cap_code : 1024;
-        Insn *grown = realloc(m->code, m->cap_code * sizeof *grown);
-        if (!grown) abort();
-        m->code = grown;
+        m->code = emu_got(realloc(m->code, m->cap_code * sizeof *m->code));
     }
     if (m->n_code >= 1u << 22) dec_error(d, "more than 4 million instructions");
     Insn *in = &m->code[m->n_code++];

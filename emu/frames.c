@@ -21,8 +21,7 @@ static void grow(Warp *w, uint32_t end) {
     uint32_t size = w->stack_bytes ? w->stack_bytes : 256;
     while (size < end) size *= 2;
     if (size == w->stack_bytes) return;
-    uint8_t *to = malloc(32 * (size_t)size);
-    if (!to) abort();
+    uint8_t *to = emu_got(malloc(32 * (size_t)size));
     const EmuOptions *o = &w->launch->options;
     emu_junk_fill(to, 32 * (size_t)size, o->junk ? o->junk : EMU_FILL_RANDOM, o->junk_seed + w->id + 3);
     for (size_t l = 0; l < 32 && w->stack_bytes; l++) memcpy(to + l * size, w->local[1] + l * w->stack_bytes, w->stack_bytes);
@@ -70,12 +69,10 @@ bool frame_push(Warp *w, const Insn *in, int l, const Func *f, uint32_t pc) {
     if (!frame_reserve(w, in, l, at + f->frame_bytes, call.cost)) return false;
     if (depth == w->cap_calls[l]) {
         w->cap_calls[l] = depth ? 2 * depth : 8;
-        w->calls[l] = realloc(w->calls[l], w->cap_calls[l] * sizeof *w->calls[l]);
-        if (!w->calls[l]) abort();
+        w->calls[l] = emu_got(realloc(w->calls[l], w->cap_calls[l] * sizeof *w->calls[l]));
     }
     if (again && f->saved_bytes) {
-        call.saved = malloc(f->saved_bytes);
-        if (!call.saved) abort();
+        call.saved = emu_got(malloc(f->saved_bytes));
         registers(w, f, l, call.saved, false);
     }
     w->calls[l][w->depth[l]++] = call;

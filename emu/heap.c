@@ -13,8 +13,11 @@ uint64_t heap_alloc(Launch *launch, uint64_t size) {
     pthread_mutex_lock(&launch->lock);
     uint32_t need = ((uint32_t)size + HEAP_ALIGN - 1) & ~(uint32_t)(HEAP_ALIGN - 1), at = 0, i = 0;
     while (i < m->n_heap && m->heap_blocks[i].at - at < need) at = m->heap_blocks[i].at + m->heap_blocks[i].size, i++;
-    if (HEAP_BYTES - at >= need) {
-        if (m->n_heap == m->cap_heap) m->heap_blocks = emu_grown(m->heap_blocks, &m->cap_heap, 64, sizeof *m->heap_blocks);
+    struct HeapBlock *blocks = m->heap_blocks;
+    uint32_t cap = m->cap_heap;
+    if (m->n_heap == cap) blocks = realloc(blocks, (cap = cap ? 2 * cap : 64) * sizeof *blocks);
+    if (blocks) m->heap_blocks = blocks, m->cap_heap = cap;
+    if (blocks && HEAP_BYTES - at >= need) {
         memmove(m->heap_blocks + i + 1, m->heap_blocks + i, (m->n_heap - i) * sizeof *m->heap_blocks);
         m->heap_blocks[i] = (struct HeapBlock){at, need};
         m->n_heap++;

@@ -251,6 +251,7 @@ struct Cluster {
     uint32_t arrived, generation; // barrier.cluster
     uint32_t *vc;
     AsyncOp *async_first, **async_last;      // bulk operations in flight
+    AsyncOp *at_hand;                        // in no list: being made, or run
     uint32_t n_async;
     uint64_t progress;            // counts what could wake something
     uint64_t rng;
@@ -313,6 +314,16 @@ typedef struct Arena Arena;
 void *emu_arena_alloc(Arena **, size_t);
 void  emu_arena_free(Arena **);
 void *emu_grown(void *p, uint32_t *cap, uint32_t first, size_t size);     // room for more at the end of a full array: twice as much
+
+// Where the host has no memory left, whoever asked gives up: the reader its module, a worker its launch. Each thread that
+// asks has set where it goes on then, and a value that is none.
+enum { NO_ROOM = 2 };
+extern _Thread_local jmp_buf *emu_no_room;
+_Noreturn void emu_give_up(void);
+static inline void *emu_got(void *p) {
+    if (!p) emu_give_up();
+    return p;
+}
 
 enum { MAX_PARAM_BYTES = 32768 };
 
@@ -389,7 +400,7 @@ struct Launch {
     uint8_t    *params;
     uint64_t    n_clusters;
     atomic_uint_fast64_t next_cluster, budget;
-    atomic_bool stop;
+    atomic_bool stop, no_room;
     atomic_uint n_faults;
     pthread_mutex_t lock;         // report, printing
     bool        races;
@@ -436,6 +447,7 @@ bool heap_free(Launch *, uint64_t address);                    // false: not an 
 // launch.c
 void async_sweep(Cluster *);                                   // drops those that are done
 void async_append(Cluster *, AsyncOp *);
+void async_drop(Cluster *);                              // the one that was made last
 AsyncOp *async_new(Warp *, const Insn *);
 void barrier_complete(Block *, uint32_t id);
 bool barrier_is_full(const Block *, uint32_t id);

@@ -17,11 +17,7 @@ enum { QUANTUM = 400, SLICE = 1 << 22, MAX_RESIDENT = 256, GRID_WORKSPACE = 64 }
 enum { REGISTER_FILE = 65536, REGISTER_UNIT = 8, REGISTERS_PER_THREAD = 255 };
 enum { MAX_THREADS = 1024, MAX_THREADS_Z = 64, MAX_CLUSTER = 16 };
 
-static void *need(size_t n) {
-    void *p = calloc(1, n ? n : 1);
-    if (!p) abort();
-    return p;
-}
+static void *need(size_t n) { return emu_got(calloc(1, n ? n : 1)); }
 
 uint32_t launch_dynamic_base(const Launch *launch) {
     const Kernel *k = launch->kernel;
@@ -95,12 +91,11 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     w->launch = launch;
     w->id = id;
     w->agent = index * AGENTS;
-    w->base[BASE_REGS] = aligned_alloc(64, regs);
-    w->base[BASE_FUNCS] = aligned_alloc(64, funcs);
+    w->base[BASE_REGS] = emu_got(aligned_alloc(64, regs));
+    w->base[BASE_FUNCS] = emu_got(aligned_alloc(64, funcs));
     w->base[BASE_CONSTS] = m->consts;
     w->base[3] = m->consts;
     w->local[0] = need(32 * (size_t)k->local_bytes);
-    if (!w->base[BASE_REGS] || !w->base[BASE_FUNCS]) abort();
     emu_junk_fill(w->base[BASE_REGS] + SP_COUNT * 128, regs - SP_COUNT * 128, junk, seed);
     emu_junk_fill(w->base[BASE_FUNCS], funcs, junk, seed + 1);
     emu_junk_fill(w->local[0], 32 * (size_t)k->local_bytes, junk, seed + 2);
@@ -120,18 +115,19 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     fill_specials(w);
 }
 
-static Cluster *cluster_create(Launch *launch, uint64_t index) {
-    Cluster *c = need(sizeof *c);
+// Counts stand where what they count is there: what is half made can be taken down.
+static void cluster_fill(Cluster *c, Launch *launch, uint64_t index) {
     const uint32_t *n = launch->cluster, *g = launch->grid;
     uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2], warps = (threads + 31) / 32;
     uint64_t at[3] = {index % (g[0] / n[0]), index / (g[0] / n[0]) % (g[1] / n[1]), index / (g[0] / n[0]) / (g[1] / n[1])};
+    uint32_t blocks = n[0] * n[1] * n[2];
     c->launch = launch;
-    c->n_blocks = n[0] * n[1] * n[2];
-    c->blocks = need(c->n_blocks * sizeof *c->blocks);
-    c->n_warps = c->n_live = c->n_blocks * warps;
-    c->warps = need(c->n_warps * sizeof *c->warps);
-    c->clocks = c->n_warps * AGENTS;
     c->async_last = &c->async_first;
+    c->blocks = need(blocks * sizeof *c->blocks);
+    c->n_blocks = blocks;
+    c->warps = need(blocks * warps * sizeof *c->warps);
+    c->n_warps = c->n_live = blocks * warps;
+    c->clocks = c->n_warps * AGENTS;
     c->rng = launch->options.order_seed * 0x2545f4914f6cdd1dull + index;
     if (launch->races) c->vc = vc_new(c);
     for (uint32_t r = 0; r < c->n_blocks; r++) {
@@ -143,8 +139,7 @@ static Cluster *cluster_create(Launch *launch, uint64_t index) {
         b->id[2] = (uint32_t)at[2] * n[2] + r / n[0] / n[1];
         b->shared_size = launch->shared_size;
         uint32_t words = (launch->shared_size + 3) / 4;
-        b->shared = aligned_alloc(1024, (launch->shared_size + 1023) & ~(size_t)1023);
-        if (!b->shared) abort();
+        b->shared = emu_got(aligned_alloc(1024, (launch->shared_size + 1023) & ~(size_t)1023));
         emu_junk_fill(b->shared, launch->shared_size, launch->options.junk ? launch->options.junk : EMU_FILL_RANDOM,
                   launch->options.junk_seed + 77 * index + r);
         b->init = need(words);
@@ -170,7 +165,6 @@ static Cluster *cluster_create(Launch *launch, uint64_t index) {
             w->registers = per_thread;
         }
     }
-    return c;
 }
 
 static void add_counters(EmuCounters *to, const EmuCounters *from) {
@@ -183,6 +177,11 @@ static void async_free(AsyncOp *op) {
     free(op->bytes);
     free(op->vc);
     free(op);
+}
+
+void async_drop(Cluster *c) {
+    if (c->at_hand) async_free(c->at_hand);
+    c->at_hand = NULL;
 }
 
 static void cluster_destroy(Cluster *c) {
@@ -198,6 +197,7 @@ static void cluster_destroy(Cluster *c) {
         free(w->vc), free(w->copies), free(w->inflight);
     }
     for (AsyncOp *op = c->async_first, *next; op; op = next) next = op->next, async_free(op);
+    async_drop(c);
     for (uint32_t r = 0; r < c->n_blocks; r++) {
         Block *b = &c->blocks[r];
         for (int i = 0; i < NAMED_BARRIERS; i++) free(b->barriers[i].vc);
@@ -424,30 +424,55 @@ static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
     return !c->n_live;
 }
 
-static void *worker(void *arg) {
-    Launch *launch = arg;
-    Cluster *active[MAX_RESIDENT];
-    uint32_t n = 0, self = atomic_fetch_add(&launch->next_worker, 1);
+// The clusters that a worker has on its hands.
+typedef struct Work { Launch *launch; uint32_t n, self; Cluster *active[MAX_RESIDENT]; } Work;
+
+static void cluster_begin(Work *k, uint64_t index) {
+    Cluster *c = need(sizeof *c);
+    c->launch = k->launch;
+    k->active[k->n++] = c;
+    cluster_fill(c, k->launch, index);
+}
+
+static void work_on(Work *k) {
+    Launch *launch = k->launch;
     bool more = true;
     uint64_t slice = launch->options.budget < SLICE ? launch->options.budget + 1 : SLICE;
-    while ((more || n) && !atomic_load(&launch->stop)) {
-        if (more && n < MAX_RESIDENT) {
+    while ((more || k->n) && !atomic_load(&launch->stop)) {
+        if (more && k->n < MAX_RESIDENT) {
             uint64_t i = atomic_fetch_add(&launch->next_cluster, 1);
-            if (i < launch->n_clusters) active[n++] = cluster_create(launch, i);
+            if (i < launch->n_clusters) cluster_begin(k, i);
             else more = false;
         }
-        bool stuck = n != 0;
-        for (uint32_t i = 0; i < n && !atomic_load(&launch->stop); i++)
-            if (cluster_slice(active[i], slice)) {
-                cluster_destroy(active[i]);
-                active[i--] = active[--n];
+        bool stuck = k->n != 0;
+        for (uint32_t i = 0; i < k->n && !atomic_load(&launch->stop); i++)
+            if (cluster_slice(k->active[i], slice)) {
+                cluster_destroy(k->active[i]);
+                k->active[i--] = k->active[--k->n];
                 stuck = false;
-            } else stuck &= idle_all(active[i]);
-        stuck &= !more || n == MAX_RESIDENT;
-        if (idle_for_ever(launch, self, stuck)) report_deadlock(active[0]);
+            } else stuck &= idle_all(k->active[i]);
+        stuck &= !more || k->n == MAX_RESIDENT;
+        if (idle_for_ever(launch, k->self, stuck)) report_deadlock(k->active[0]);
     }
-    while (n) cluster_destroy(active[--n]);
-    atomic_store(&launch->stuck[self], ~0ull);
+}
+
+static void guarded(Work *k) {
+    jmp_buf no_room, *before = emu_no_room;
+    emu_no_room = &no_room;
+    if (!setjmp(no_room)) work_on(k);
+    else {
+        atomic_store(&k->launch->no_room, true);
+        atomic_store(&k->launch->stop, true);
+    }
+    emu_no_room = before;
+}
+
+static void *worker(void *arg) {
+    Launch *launch = arg;
+    Work    k = {.launch = launch, .self = atomic_fetch_add(&launch->next_worker, 1)};
+    guarded(&k);
+    while (k.n) cluster_destroy(k.active[--k.n]);
+    atomic_store(&launch->stuck[k.self], ~0ull);
     return NULL;
 }
 
@@ -522,11 +547,16 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     if (launch.options.together && launch.n_clusters > MAX_RESIDENT)
         return emu_error(ctx, EMU_INVALID, "`%s`: %llu blocks or clusters that may wait for each other; at most %d are there at once", name,
                          (unsigned long long)launch.n_clusters, (int)MAX_RESIDENT);
-    launch.params = calloc(1, k->info.param_bytes + 64);
-    if (!launch.params) return emu_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
-    uint8_t *aligned = (uint8_t *)(((uintptr_t)launch.params + 63) & ~(uintptr_t)63);
-    uint8_t *raw = launch.params;
-    launch.params = aligned;
+    long cores = launch.options.threads > 0 ? launch.options.threads : sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t n = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
+    if (n > launch.n_clusters) n = launch.n_clusters;
+    uint8_t *raw = calloc(1, k->info.param_bytes + 64);
+    launch.stuck = calloc(n, sizeof *launch.stuck);
+    if (!raw || !launch.stuck) {
+        free(raw), free(launch.stuck);
+        return emu_error(ctx, EMU_OUT_OF_MEMORY, "`%s`: the emulator is out of memory", name);
+    }
+    launch.params = (uint8_t *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
     for (uint32_t i = 0; i < k->info.n_params; i++)
         memcpy(launch.params + k->info.params[i].offset, params[i], k->info.params[i].size);
     if (launch.options.together && emu_alloc(ctx, GRID_WORKSPACE, "the grid's workspace", &launch.workspace) == EMU_OK)
@@ -534,20 +564,17 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     atomic_init(&launch.next_cluster, 0);
     atomic_init(&launch.budget, launch.options.budget);
     atomic_init(&launch.stop, false);
+    atomic_init(&launch.no_room, false);
     atomic_init(&launch.n_faults, 0);
     pthread_mutex_init(&launch.lock, NULL);
 
     struct timespec t0, t1;
     clock_gettime(CLOCK_MONOTONIC, &t0);
-    long cores = launch.options.threads > 0 ? launch.options.threads : sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t n = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
-    if (n > launch.n_clusters) n = launch.n_clusters;
     pthread_t threads[256];
     uint32_t started = 0;
     atomic_init(&launch.changes, 0);
     atomic_init(&launch.next_worker, 0);
     launch.n_workers = (uint32_t)n;
-    launch.stuck = need(n * sizeof *launch.stuck);
     for (uint64_t i = 1; i < n; i++)
         if (!pthread_create(&threads[started], NULL, worker, &launch)) started++;
     worker(&launch);
@@ -558,8 +585,11 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     pthread_mutex_destroy(&launch.lock);
     free(raw);
     if (launch.workspace) emu_free(ctx, launch.workspace);
-    status = report.n_faults ? EMU_FAULTED : EMU_OK;
-    if (status)
+    status = report.n_faults ? EMU_FAULTED : atomic_load(&launch.no_room) ? EMU_OUT_OF_MEMORY : EMU_OK;
+    if (status == EMU_OUT_OF_MEMORY)
+        emu_error(ctx, status, "`%s`: the emulator is out of memory, with blocks of %u bytes of shared memory and %u threads", name,
+                  launch.shared_size - SHARED_START, block[0] * block[1] * block[2]);
+    else if (status)
         emu_error(ctx, status, "`%s`: %s: %s", name, emu_fault_name(report.faults[0].kind), report.faults[0].message);
     if (out) *out = report;
     else emu_report_free(&report);
@@ -572,12 +602,14 @@ AsyncOp *async_new(Warp *w, const Insn *in) {
     AsyncOp *op = need(sizeof *op);
     op->warp = w;
     op->in = in;
+    w->cluster->at_hand = op;
     return op;
 }
 
 void async_append(Cluster *c, AsyncOp *op) {
     *c->async_last = op;
     c->async_last = &op->next;
+    c->at_hand = NULL;
     c->n_async++;
     if (c->launch->options.async == EMU_ASYNC_EAGER) async_step(c, true);
 }
@@ -606,9 +638,10 @@ static bool async_step(Cluster *c, bool all) {
         *p = op->next;
         if (!op->next) c->async_last = p;
         c->n_async--;
+        c->at_hand = op;
         op->run(op);
         c->progress++;
-        async_free(op);
+        async_drop(c);
         any = true;
         if (!all) return true;
     }

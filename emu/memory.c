@@ -10,6 +10,13 @@
 #define FIRST_ADDRESS 0x100000000ull
 #define GUARD         0x100000ull
 
+_Thread_local jmp_buf *emu_no_room;
+
+void emu_give_up(void) {
+    if (!emu_no_room) abort();
+    longjmp(*emu_no_room, NO_ROOM);
+}
+
 struct Arena { Arena *next; size_t used, size; };
 
 void *emu_arena_alloc(Arena **arena, size_t size) {
@@ -17,7 +24,7 @@ void *emu_arena_alloc(Arena **arena, size_t size) {
     if (!*arena || (*arena)->size - (*arena)->used < size) {
         size_t room = size > 65536 ? size : 65536;
         Arena *a = malloc(((sizeof *a + 15) & ~(size_t)15) + room);
-        if (!a) abort();
+        emu_got(a);
         *a = (Arena){*arena, 0, room};
         *arena = a;
     }
@@ -35,9 +42,9 @@ void emu_arena_free(Arena **arena) {
 }
 
 void *emu_grown(void *p, uint32_t *cap, uint32_t first, size_t size) {
-    *cap = *cap ? 2 * *cap : first;
-    p = realloc(p, *cap * size);
-    if (!p) abort();
+    uint32_t more = *cap ? 2 * *cap : first;
+    p = emu_got(realloc(p, more * size));
+    *cap = more;
     return p;
 }
 

@@ -306,10 +306,37 @@ static bool has_functions(const char *p, size_t n) {
     return false;
 }
 
+static void begin(Reader *r, const char *ptx, size_t length) {
+    EmuModule *m = r->module;
+    char *text = emu_arena_alloc(&m->arena, length + 1);     // names point into it
+    memcpy(text, ptx, length);
+    r->p = text;
+    r->end = text + length;
+    r->line = 1;
+    r->cap_scopes = 64;
+    r->n_scopes = 1;
+    r->parents = emu_got(calloc(r->cap_scopes, sizeof *r->parents));
+    r->hash = emu_got(calloc(HASH_SIZE, sizeof *r->hash));
+    m->n_locs = 1;                                       // 0: no place
+    m->cap_locs = 64;
+    m->locs = emu_got(calloc(m->cap_locs, sizeof *m->locs));
+    const char *zero = memchr(text, 0, length);
+    if (zero) text_fail(r, "this is not text: byte %zu is 0", (size_t)(zero - text));
+}
+
+static void finish(EmuModule *m) {
+    m->by_index = emu_arena_alloc(&m->arena, (m->n_kernels + 1) * sizeof *m->by_index);
+    size_t i = 0;
+    for (Kernel *k = m->kernels; k; k = k->next) {
+        m->by_index[i++] = k;
+        if (m->has_functions) k->info.static_shared = m->func_shared_end;
+    }
+}
+
 static EmuModule *read_module(EmuContext *ctx, const char *ptx, size_t length, bool outline) {
     EmuModule *m = calloc(1, sizeof *m);
     Reader *r = calloc(1, sizeof *r);
-    jmp_buf on_error;
+    jmp_buf on_error, *before = emu_no_room;
     if (!m || !r || length > (1u << 30)) {
         free(m), free(r);
         emu_error(ctx, EMU_OUT_OF_MEMORY, "out of memory");
@@ -321,40 +348,23 @@ static EmuModule *read_module(EmuContext *ctx, const char *ptx, size_t length, b
     m->has_functions = has_functions(ptx, length);
     m->next = ctx->modules;
     ctx->modules = m;
-    char *text = emu_arena_alloc(&m->arena, length + 1);     // names point into it
-    memcpy(text, ptx, length);
     r->module = m;
     r->outline = outline;
-    r->p = text;
-    r->end = text + length;
-    r->line = 1;
-    r->cap_scopes = 64;
-    r->n_scopes = 1;
-    r->parents = calloc(r->cap_scopes, sizeof *r->parents);
-    r->hash = calloc(HASH_SIZE, sizeof *r->hash);
     r->d.module = m;
     r->d.reader = r;
-    r->d.on_error = &on_error;
-    const char *zero = memchr(text, 0, length);
-    m->n_locs = 1;                                       // 0: no place
-    m->cap_locs = 64;
-    m->locs = calloc(m->cap_locs, sizeof *m->locs);
-    if (!r->parents || !r->hash || !m->locs) abort();
+    r->d.on_error = emu_no_room = &on_error;
     ctx->message[0] = 0;
 
-    bool failed = setjmp(on_error);
+    int failed = setjmp(on_error);
     if (!failed) {
-        if (zero) text_fail(r, "this is not text: byte %zu is 0", (size_t)(zero - text));
+        begin(r, ptx, length);
         top_level(r);
         if (!m->target) emu_error(ctx, EMU_INVALID, "line 1: no `.target`"), longjmp(on_error, 1);
         check_calls(r);
-        m->by_index = emu_arena_alloc(&m->arena, (m->n_kernels + 1) * sizeof *m->by_index);
-        size_t i = 0;
-        for (Kernel *k = m->kernels; k; k = k->next) {
-            m->by_index[i++] = k;
-            if (m->has_functions) k->info.static_shared = m->func_shared_end;
-        }
+        finish(m);
     }
+    if (failed == NO_ROOM) emu_error(ctx, EMU_OUT_OF_MEMORY, "the emulator is out of memory, reading %zu bytes of PTX", length);
+    emu_no_room = before;
     free(r->parents);
     free(r->hash);
     free(r->fixups);

@@ -59,8 +59,7 @@ void reader_open_scope(Reader *r) {
     if (++r->depth > MAX_NESTING) text_fail(r, "blocks nested too deep");
     if (r->n_scopes == r->cap_scopes) {
         r->cap_scopes *= 2;
-        r->parents = realloc(r->parents, r->cap_scopes * sizeof *r->parents);
-        if (!r->parents) abort();
+        r->parents = emu_got(realloc(r->parents, r->cap_scopes * sizeof *r->parents));
     }
     r->parents[r->n_scopes] = r->scope;
     r->scope = r->n_scopes++;
@@ -282,7 +281,8 @@ void reader_declare_variable(Reader *r, uint8_t space, bool external) {
         if (space == SPACE_GLOBAL || space == SPACE_CONST) {
             if (again && s->placed) continue;
             char *name = text_copy(r, d.name);
-            if (s->size > MAX_VARIABLE || emu_alloc(r->module->context, s->size, name, &s->offset))
+            if (s->size <= MAX_VARIABLE && emu_alloc(r->module->context, s->size, name, &s->offset)) emu_give_up();
+            if (s->size > MAX_VARIABLE)
                 text_fail(r, "`%.*s` is too large: %llu bytes", (int)d.name.n, d.name.s, (unsigned long long)s->size);
             s->placed = true;
             struct GlobalVar *g = emu_arena_alloc(&r->module->arena, sizeof *g);

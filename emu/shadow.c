@@ -31,9 +31,7 @@ void vc_join(uint32_t *to, const uint32_t *from, uint32_t n) {
 }
 
 uint32_t *vc_new(const Cluster *c) {
-    uint32_t *vc = calloc(2 * (size_t)c->clocks, sizeof *vc);
-    if (!vc) abort();
-    return vc;
+    return emu_got(calloc(2 * (size_t)c->clocks, sizeof(uint32_t)));
 }
 
 void vc_release(Warp *w, uint32_t *to) {

@@ -54,8 +54,7 @@ static bool issue_tensor(Warp *w, const Insn *in, const BulkSpec *s, int l, Asyn
 static bool take_shared(Warp *w, const Insn *in, int l, AsyncOp *op) {
     Range from;
     if (!shared_range(w, in, l, (u32)op->global, op->size, 16, &from.b, &from.offset)) return false;
-    op->bytes = malloc(op->size + 16);
-    if (!op->bytes) abort();
+    op->bytes = emu_got(malloc(op->size + 16));
     memcpy(op->bytes, from.b->shared + from.offset, op->size);
     if (w->launch->races)
         shadow_async(w, in, from.b, from.offset, op->size, false, w->agent + AGENT_BULK, w->bulk_clock, w->vc, w->fv);
@@ -126,7 +125,7 @@ static void x_bulk(Warp *w, const Insn *in) {
     EACH_ACTIVE({
         AsyncOp *op = async_new(w, in);
         if (issue(w, in, s, l, op)) async_append(w->cluster, op);
-        else { free(op->bytes); free(op); }
+        else async_drop(w->cluster);
     });
 }
 
@@ -156,8 +155,7 @@ static void x_try_cancel(Warp *w, const Insn *in) {
             i /= n;
             answer[3] = 1;
         }
-        op->bytes = malloc(2 * sizeof answer);
-        if (!op->bytes) abort();
+        op->bytes = emu_got(malloc(2 * sizeof answer));
         memcpy(op->bytes, answer, sizeof answer);
         issue_load(w, in, op, (Range){b, offset}, 16);
         async_append(w->cluster, op);

@@ -181,7 +181,7 @@ static int builtin_named(Dec *d, const CallSite *site) {
         bool fits = site->n_args >= b->n_args && site->n_rets <= (b->result != 0);
         for (u32 i = 0; i < b->n_args && fits; i++) fits = site->arg_sizes[i] == b->sizes[i];
         if (!fits || (site->n_rets && site->ret_sizes[0] != b->result)) dec_error(d, "`%s` takes other arguments, or gives another result", b->name);
-        if (b->heap && !heap_create(d->module)) longjmp(*d->on_error, 1);
+        if (b->heap && !heap_create(d->module)) emu_give_up();
         return (int)k + 1;
     }
     return 0;

@@ -217,8 +217,7 @@ static void x_store_async(Warp *w, const Insn *in) {     // list: values, then t
         op->kind = ASYNC_LOAD, op->lane = (uint8_t)l, op->run = run_store, op->shared = at, op->size = bytes,
         op->mbar = mbar;
         op->clock = w->bulk_clock++;
-        op->bytes = malloc(bytes);
-        if (!op->bytes) abort();
+        op->bytes = emu_got(malloc(bytes));
         for (u32 v = 0; v < in->vec; v++)
             memcpy(op->bytes + v * size, (char *)slot_at(w, in->list[v]) + (size == 8 ? 8 : 4) * l, size);
         if (w->launch->races) {

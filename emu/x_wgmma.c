@@ -136,9 +136,9 @@ static void unpack(Warp *const warps[4], AsyncOp *const ops[4], const Wgmma *t, 
 
 static void run(Warp *const warps[4], AsyncOp *const ops[4]) {
     const Wgmma *t = ops[0]->in->extra;
-    Operands own = {.a = malloc(t->k * (64 + 256) * sizeof *own.a)}, *o = &own;
-    double (*acc)[256] = malloc(64 * sizeof *acc);
-    if (!o->a || !acc) abort();
+    Operands own, *o = &own;
+    double (*acc)[256] = emu_got(malloc(64 * sizeof *acc + t->k * (64 + 256) * sizeof *own.a));
+    o->a = (void *)(acc + 64);
     o->b = o->a + t->k * 64;
     if (t->registers) {
         u32 e = 32 / ptx_type_bits(t->a);
@@ -180,7 +180,6 @@ static void run(Warp *const warps[4], AsyncOp *const ops[4]) {
                 } else reg[l] = canonical((float)v);
             }
         }
-    free(o->a);
     free(acc);
 }
 
@@ -209,10 +208,7 @@ static void run_until(Warp *w, u32 sequence) {
 }
 
 static void mark(Warp *w, const Insn *in, const Wgmma *t) {
-    if (!w->inflight) {
-        w->inflight = calloc(1, w->launch->kernel->reg_bytes / 4 + 64);
-        if (!w->inflight) abort();
-    }
+    if (!w->inflight) w->inflight = emu_got(calloc(1, w->launch->kernel->reg_bytes / 4 + 64));
     for (u32 i = 0; i < in->n; i++)
         if (!(in->list[i] & 3)) w->inflight[in->list[i] >> 2] |= i < t->nd ? 2 : 1;
     if (t->sparse && !(in->e & 3)) w->inflight[in->e >> 2] |= 1;
@@ -288,6 +284,7 @@ static void x_wgmma(Warp *w, const Insn *in) {           // a, b: descriptors; c
     op->clock = ++w->wgmma_clock;
     *w->wgmma_last = op;
     w->wgmma_last = &op->next;
+    w->cluster->at_hand = NULL;
     w->n_inflight++;
     w->count.mma_flops += 2ull * 16 * t->n * t->k;
     mark(w, in, t);
