@@ -31,8 +31,8 @@ static inline int launch_stride_param(LStep s) { return (int)(s.arg / STRIDES_EA
 static inline int launch_stride_dim(LStep s) { return (int)(s.arg % STRIDES_EACH); }
 
 // How a kernel maps; 0 means that the cost model decides. walk: 1 a block to each program, 2 blocks that go from one to the next. slices: consumer groups of a block that share a loop's trips, 1 for none.
-// pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. groups: consumer groups that share a tile. streamk: 2 blocks that walk share the trips of the last tiles evenly, 1 tiles are whole. keep: tiles of a column that a walking block makes with the right operand kept, 1 for none. Each field is a word of `with (...)` and --with, up to its most.
-#define SCHEDULE(X) X(warps, 32) X(stages, 64) X(cluster, 64) X(split, 1024) X(blocks, 65536) X(walk, 2) X(slices, 2) X(pingpong, 2) X(groups, 3) X(streamk, 2) X(keep, 64)
+// pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. groups: consumer groups that share a tile. streamk: 2 blocks that walk share the trips of the last tiles evenly, 1 tiles are whole. keep: tiles of a column that a walking block makes with the right operand kept, 1 for none. tally: 2 blocks count small tensors of atomics in shared memory, 1 in memory. Each field is a word of `with (...)` and --with, up to its most.
+#define SCHEDULE(X) X(warps, 32) X(stages, 64) X(cluster, 64) X(split, 1024) X(blocks, 65536) X(walk, 2) X(slices, 2) X(pingpong, 2) X(groups, 3) X(streamk, 2) X(keep, 64) X(tally, 2)
 typedef struct Schedule {
 #define X(name, most) int name;
     SCHEDULE(X)

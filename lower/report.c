@@ -185,7 +185,9 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
                    f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
     if (f->warps_why && !f->groups) buf_printf(out, "  warps          %s\n", f->warps_why);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
-    if (f->walks)
+    if (f->tallies) buf_printf(out, "  tallies        %s %.1f KiB of shared memory: blocks go from program to program, and add to memory at their end\n", l->smem_more.n ? "up to" : "in", f->tally_bytes / 1024.0);
+    if (f->tally_refused) buf_printf(out, "  no tallies of atomics in shared memory: %s\n", f->tally_refused);
+    if (f->walks && !f->tallies)
         buf_printf(out, "  walks          %d blocks from %s, loading ahead\n", f->walks,
                    f->rows_walk ? "row to row" : "tile to tile");
     if (f->walk_refused) buf_printf(out, "  no walk from row to row: %s\n", f->walk_refused);

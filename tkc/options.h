@@ -26,7 +26,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
     X(0,   set,       LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN | C_TUNE, \
       "a compile-time value or a dimension: an integer, true, false or an element type; may be given again") \
     X(0,   with,      LIST,   "NAME=VALUE",                                                C_COMPILES, \
-      "part of the schedule: warps, stages, cluster, split, blocks, walk, slices, pingpong, groups, streamk or keep; may be given again") \
+      "part of the schedule: warps, stages, cluster, split, blocks, walk, slices, pingpong, groups, streamk, keep or tally; may be given again") \
     X(0,   math,      CHOICE, "default|strict|fast",                                       C_COMPILES, \
       "strict: no multiply and add becomes an fma; fast: approximate division, square root and functions") \
     X(0,   general,   FLAG,   "",                                                          C_EMIT, \

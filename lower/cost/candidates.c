@@ -12,6 +12,7 @@
 // What the caller gives is not free, neither are the words of the schedule that the row names.
 #include "lower/cost/cost.h"
 #include "lower/pass/passes.h"
+#include "lower/pass/tally.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static const struct { const char *word; int sorts, value[MAX_TRIED]; } tried[] =
     {"cluster", WGMMA,                   {1, 2, 4, 8}},
     {"stages",  MMA_SYNC,                {2, 3, 4}},
     {"warps",   ROWS,                    {1, 2, 4, 8, 16, 32}},
+    {"tally",   ROWS,                    {1, 2}},
 };
 // clang-format on
 enum { WORDS = sizeof tried / sizeof *tried };
@@ -105,6 +107,14 @@ static bool cluster_possible(const Look *l, Fn *f, const Schedule *s, int blocks
     return blocks == s->split && s->walk != 2 && !scatter_refusal(f, l->opt->target, blocks);
 }
 
+static bool tallies(Fn *f, const CompileOptions *opt, const Schedule *given) {
+    CompileOptions asked = *opt;
+    const char *why;
+    asked.schedule = *given;
+    asked.schedule.tally = 2;
+    return tally_params(f, &asked, &why) != 0;
+}
+
 // All values of the words from `word` on that are left open.
 static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const int64_t *dims, const Schedule *given,
                  const Cost *usual, int word) {
@@ -130,6 +140,8 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
     if (strcmp(tried[word].word, "keep") == 0) open &= usual->schedule.keep > 1 && s.pingpong > 1;
     // no faster together, wherever it was measured
     if (strcmp(tried[word].word, "cluster") == 0) open &= s.pingpong < 2;
+    // where the model has a word on it
+    if (strcmp(tried[word].word, "tally") == 0) open &= tallies(f, l->opt, &s);
     bool clusters = open && strcmp(tried[word].word, "cluster") == 0;
     for (int i = 0; i < (open ? MAX_TRIED : 1) && (!open || tried[word].value[i]); i++) {
         if (clusters && !cluster_possible(l, f, &s, tried[word].value[i])) continue;
@@ -147,6 +159,7 @@ static void look(Look *l, TKernel *k, const TuneCandidate *from, const Schedule 
     if (!from) l->sized = f != NULL;
     bool    known = f && cost_of(f, l->opt, given, at, &cost);
     if (!known) cost = (Cost){.us = INFINITY, .schedule = *given};
+    if (f && !has_products(&f->body)) cost_tally(f, l->opt, at, &cost.schedule);
     if (known || !from || l->whole) push(l, k, from, &cost);
     if (f && l->schedules) vary(l, k, from, f, at, given, &cost, 0);
 }

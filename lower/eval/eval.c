@@ -184,6 +184,8 @@ void eval_program(Eval *e, const Step *s)  { set_scalar(e, s->op, e->program); }
 void eval_programs(Eval *e, const Step *s) { set_scalar(e, s->op, e->programs); }
 void eval_slice(Eval *e, const Step *s)    { set_scalar(e, s->op, e->slice); }
 void eval_walkers(Eval *e, const Step *s)  { set_scalar(e, s->op, e->walkers); }
+void eval_tally(Eval *e, const Step *s)     { (void)e; (void)s; }                     // its atomics are done at once
+void eval_tally_end(Eval *e, const Step *s) { (void)e; (void)s; }
 void eval_tensor(Eval *e, const Step *s)  { slot_of(e, s->op->out[0])->lo = s->op->imm; }
 
 void eval_scalar(Eval *e, const Step *s) {

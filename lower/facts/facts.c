@@ -252,7 +252,7 @@ static Range range_of(Facts *s, const Val *v) {
         return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
     case OP_T_extent:  return (Range){0, s->f->fast ? LIMIT : HUGE_DIM};
     case OP_T_program: case OP_T_programs: case OP_T_draw: case OP_T_drawn: return (Range){0, 0x7ffffffe};
-    case OP_T_walkers: return (Range){1, 1024};
+    case OP_T_walkers: return (Range){1, max64(s->f->walks, 1024)};
     case OP_T_slice:   return (Range){0, d->imm - 1};
     case OP_T_keep:    return (Range){0, 1 << 18};                // bytes of shared memory
     case OP_T_index: {

@@ -73,6 +73,7 @@ enum {                              // Op.flags
     NO_BOUNDS = 16,                 // load, store: every live lane is proved in range
     EXCLUSIVE = 32,                 // scan: without the lane itself
     REVERSE = 64,                   // scan: from the last lane down; sort, order: greatest first
+    TALLIED = 128,                  // atomic: kept by the block until tally_end (pass/tally.c)
 };
 
 struct Op {
@@ -130,6 +131,8 @@ struct Fn {                         // one kernel, specialised
     int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
     bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (keep_walk.c)
+    int      tally_bytes;           // of a block's copies at most
+    bool     tallies;               // blocks go from program to program and keep tallies of small tensors (tally.c)
     int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
     int      beside;                // of them at one time on a multiprocessor
 
@@ -151,6 +154,7 @@ struct Fn {                         // one kernel, specialised
     const char *warps_why;          // what the number of warps follows from
     VEC(FnNote) notes;              // what passes decided, for the report
     const char *roles_refused;      // why the pass `pipeline` made no warp roles, for the report
+    const char *tally_refused;      // why atomics go to memory one by one
     const char *walk_refused;       // why the pass `keep` left them at their rows
     const char *cluster_refused;    // why the pass `pipeline` made none, though asked to
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to

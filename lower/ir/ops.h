@@ -65,6 +65,8 @@
     X(keep,         NONE,    1,  1,   1,  0, "S",   1, "tiles; for how many tiles of imm bytes the program has room in shared memory, index: so many or fewer are asked for") \
     X(keep_put,     NONE,    4, 255,  0,  0, "S",   1, "keep's result, number, tile, axis..: kept under the number, if that is less than keep's result; attr 1: a tile just loaded, asynchronously (to be waited for by copy_wait)") \
     X(keep_get,     NONE,    3, 255,  1,  0, "R",   1, "keep's result, number, axis..; the tile kept under it, each axis called by the name here that stands where its own stood; dead lanes as they were") \
+    X(tally,        ATOMIC,  1,  1,   0,  0, "S",   1, "tensor; from here on the block keeps tallied atomics on it, all of this kind, to itself") \
+    X(tally_end,    ATOMIC,  1,  1,   0,  0, "S",   1, "tensor; what the block has kept is added to memory by such atomics") \
     /* level 2: buffers are shared memory, `stage` is an i32 scalar that picks a slot of a ring */ \
     X(convert,      NONE,    1,  1,   1,  0, "P",   2, "x in another layout") \
     X(join_lanes,   REDUCE,  1,  1,   1,  0, "P",   2, "x, made of reductions {attr 1} with parts in the lanes and warps of the bits imm: joined, whole in each of them") \

@@ -598,6 +598,7 @@ static void op_name(Parse *p, OpText *t) {
         return;
     }
     t->code = (OpCode)code;
+    p->f->tallies |= code == OP_T_tally;
     if (op_info[code].sub == SUB_NONE) return;
     expect(p, ".");
     at = p->tok;

@@ -385,8 +385,16 @@ static void check_ptrstore(Check *c, const Op *op) {
     want_value(c, op, op_value(op), elem_of(op->in[0]), &t);
 }
 
+static const Op *tallies(const Fn *f, OpCode code, const Val *tensor) {
+    const Op *op = f->body.first;
+    while (op && (op->code != code || op->in[0] != tensor)) op = op->next;
+    return op;
+}
+
 static void check_atomic(Check *c, const Op *op) {
     bool tensor = op->in[0]->type.kind == TY_TENSOR;
+    const Op *tally = op->flags & TALLIED ? tallies(c->f, OP_T_tally, op->in[0]) : NULL;
+    if (op->flags & TALLIED && (!tensor || !tally || tally->sub != op->sub)) problem(c, "there is no such tally");
     if (tensor ? !want_access(c, op) : !want_pointer(c, op)) return;
     if (op->nin != 2 + op->nidx + (op->sub == TA_cas) + !!op_where(op)) { problem(c, "operands and flags do not agree"); return; }
     want_where(c, op);
@@ -395,6 +403,17 @@ static void check_atomic(Check *c, const Op *op) {
     if (op_compare(op)) want_value(c, op, op_compare(op), elem_of(op->in[0]), &t);
     want_axes(c, op, &t);
     want_elem(c, op, elem_of(op->in[0]), false);
+}
+
+static void check_tally(Check *c, const Op *op) {
+    if (op->in[0]->type.kind != TY_TENSOR) problem(c, "operand 0 must be a tensor");
+    if (op->sub == TA_xchg || op->sub == TA_cas) problem(c, "exchanges have an order");
+    if (op->parent->owner || tallies(c->f, (OpCode)op->code, op->in[0]) != op) problem(c, "one for a tensor, in no other op");
+}
+static void check_tally_end(Check *c, const Op *op) {
+    check_tally(c, op);
+    const Op *begin = tallies(c->f, OP_T_tally, op->in[0]);
+    if (!begin || begin->sub != op->sub) problem(c, "there is no such tally");
 }
 
 // ---- control -------------------------------------------------------------------------------------

@@ -307,7 +307,7 @@ static void fit_programs(Gen *g) {
     LaunchInfo *l = g->f->launch;
     uint32_t each = (g->smem_used + 127) & ~127u, programs = (uint32_t)l->threads / 32, fit = programs;
     while (fit > 1 && each * fit > g->opt->target->smem_block) fit /= 2;
-    if (fit == programs || !g->one_warp || g->f->rows_walk) return;
+    if (fit == programs || !g->one_warp || g->f->rows_walk || g->f->tallies) return;
     g->program_threads = l->threads = (int)fit * 32;
     l->blocks = fit == 1 ? l->programs : launch_join_const(g->arena, L_CDIV, l->programs, fit);
     size_attributes(g);
@@ -347,6 +347,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.smem_used = f->buffer_bytes;
     all_slots(f);
     gen_reciprocals(&g);
+    gen_tally_slots(&g);
     make_function(&g);
     lines_open(&g);
     want_region(&g, &f->body);
@@ -384,6 +385,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
         number_is(&g, g.slice_apart, own);
     }
     gen_keep_close(&g);
+    gen_tally_close(&g);
     gen_check_room(&g);
     ptx_need(unit, g.ptx_version);
 }

@@ -603,6 +603,13 @@ void emit_extent(Gen *g, Op *op) {
     gen_set(g, op->out[0], 0, gen_is32(g, op->out[0]) ? LLVMBuildTrunc(g->B, x, g->i32, "") : x);
 }
 
+static void stop_past_last(Gen *g, LLVMValueRef program) {
+    LLVMValueRef n = LLVMBuildTrunc(g->B, gen_param(g, SLOT_EXPR, 0, 0), g->i32, "");
+    LLVMBasicBlockRef go_on = gen_block(g, "program");
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntULT, program, n, ""), go_on, g->exit);
+    at(g, go_on);
+}
+
 void emit_program(Gen *g, Op *op) {
     LLVMValueRef x = gen_call(g, "llvm.nvvm.read.ptx.sreg.ctaid.x", 0, NULL, 0, NULL);
     int per_block = g->f->launch->threads / (g->f->warps * 32);
@@ -611,10 +618,7 @@ void emit_program(Gen *g, Op *op) {
         w = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4,
                      (LLVMValueRef[]){gen_i32(g, -1), w, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
         x = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, x, gen_i32(g, per_block), ""), w, "");
-        LLVMValueRef n = LLVMBuildTrunc(g->B, gen_param(g, SLOT_EXPR, 0, 0), g->i32, "");
-        LLVMBasicBlockRef go_on = gen_block(g, "program");
-        LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntULT, x, n, ""), go_on, g->exit);
-        at(g, go_on);
+        if (!g->f->tallies) stop_past_last(g, x);
     }
     gen_set(g, op->out[0], 0, gen_is32(g, op->out[0]) ? x : LLVMBuildZExt(g->B, x, g->i64, ""));
 }
@@ -626,7 +630,11 @@ static void set_count(Gen *g, const Op *op, LLVMValueRef x) {
 }
 void emit_programs(Gen *g, Op *op) { set_count(g, op, gen_param(g, SLOT_EXPR, 0, 0)); }
 void emit_slice(Gen *g, Op *op)    { set_count(g, op, g->slice); }
-void emit_walkers(Gen *g, Op *op)  { set_count(g, op, gen_call(g, "llvm.nvvm.read.ptx.sreg.nctaid.x", 0, NULL, 0, NULL)); }
+void emit_walkers(Gen *g, Op *op) {
+    LLVMValueRef blocks = gen_call(g, "llvm.nvvm.read.ptx.sreg.nctaid.x", 0, NULL, 0, NULL);
+    int each = g->f->launch->threads / (g->f->warps * 32);
+    set_count(g, op, g->f->tallies && each > 1 ? gen_times(g, blocks, each) : blocks);
+}
 
 GenFn *const gen_table[OP_T_COUNT] = {
 #define X(name, ...) [OP_T_##name] = emit_##name,

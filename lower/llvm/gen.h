@@ -12,6 +12,7 @@
 //   llvm/acc.c      accumulators of wgmma, in registers of their own
 //   llvm/parts.c    parts of tiles, from program to program    llvm/keep.c    tiles from loop to loop
 //   llvm/room.c     shared memory as a whole: is it too much?
+//   llvm/tally.c    atomics that a block keeps to itself
 //   llvm/lines.c    source lines
 //   llvm/mma.c      tensor cores: mma.sync, ldmatrix           llvm/hopper.c wgmma, TMA, mbarriers, roles
 //
@@ -91,6 +92,7 @@ typedef struct Gen {
     bool           cluster_waits;        // nobody has waited yet for the cluster's other blocks to have begun
     // llvm/keep.c: where it begins, its tiles, a tile's bytes
     struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;
+    struct { LLVMValueRef base, copies, copy; } tally;   // llvm/tally.c: where copies begin, how many they are, which is this thread's
     int            ptx_version;  // that the instructions used so far ask for
     Intrinsic      known[64];    // looked up before
     struct Accs   *accs;         // llvm/acc.c, or NULL
@@ -178,6 +180,14 @@ LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the la
 LLVMValueRef gen_mbar(Gen *g, const Val *bar, LLVMValueRef stage);
 void gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit);
 bool         gen_load_is_copied(Gen *g, const Op *load);
+
+// ---- llvm/misc.c: one element's, at a pointer; the old value
+LLVMValueRef gen_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x, LLVMValueRef cmp);
+LLVMValueRef gen_lanes_alive(Gen *g, const Val *v, const Layout *l, int reg);      // of all axes, or NULL
+// ---- llvm/tally.c
+void         gen_tally_slots(Gen *g);
+void         gen_tallied(Gen *g, const Op *op);                    // an atomic on the block's copies
+void         gen_tally_close(Gen *g);                              // all other shared memory is laid out
 
 // ---- llvm/acc.c: accumulators in registers that the PTX declares; `held` of NULL accs is false
 typedef struct Accs Accs;

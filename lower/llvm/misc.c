@@ -9,7 +9,7 @@
 #include <string.h>
 
 // Live lanes of all of a tile's axes at a register, or NULL.
-static LLVMValueRef live(Gen *g, const Val *v, const Layout *l, int r) {
+LLVMValueRef gen_lanes_alive(Gen *g, const Val *v, const Layout *l, int r) {
     LLVMValueRef p = NULL;
     for (int i = 0; i < v->type.rank; i++) p = gen_both(g, p, gen_live(g, v->type.axis[i], l, i, r, 1));
     return p;
@@ -54,7 +54,7 @@ static LLVMValueRef out_of(Gen *g, LLVMValueRef x, LLVMTypeRef t) {
     return t == g->i1 ? LLVMBuildTrunc(g->B, x, t, "") : LLVMBuildBitCast(g->B, x, t, "");
 }
 
-static LLVMValueRef one_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x, LLVMValueRef cmp) {
+LLVMValueRef gen_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x, LLVMValueRef cmp) {
     LLVMTypeRef t = memory_type(g, e), bits = LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
     LLVMValueRef r;
     unsigned scope = LLVMGetSyncScopeID(g->C, "device", 6);
@@ -94,6 +94,7 @@ static LLVMValueRef from_owner(Gen *g, LLVMValueRef x, const Layout *l) {
 }
 
 void emit_atomic(Gen *g, Op *op) {
+    if (op->flags & TALLIED) { gen_tallied(g, op); return; }
     bool tensor = op->in[0]->type.kind == TY_TENSOR;
     if (tensor) gen_order(g, op);
     else gen_order_pointers(g, op);
@@ -110,7 +111,7 @@ void emit_atomic(Gen *g, Op *op) {
     const LaunchParam *p = tensor ? &g->f->launch->params[op->in[0]->def->imm] : NULL;
     for (int i = 0; i < (tensor ? op->nidx : 1); i++) im[i] = gen_reg_map(g, o, op->in[tensor ? 1 + i : 0]);
     for (int r = 0; r < n; r++) {
-        LLVMValueRef at, pred = gen_both(g, live(g, o, l, r), owner);
+        LLVMValueRef at, pred = gen_both(g, gen_lanes_alive(g, o, l, r), owner);
         if (tensor) {
             LLVMValueRef off = gen_i64(g, 0);
             for (int d = 0; d < op->nidx; d++) {
@@ -128,12 +129,12 @@ void emit_atomic(Gen *g, Op *op) {
             if (where) pred = gen_both(g, pred, gen_get(g, where, wm[r]));
         }
         LLVMValueRef v = gen_get(g, x, xm[r]), c = cmp ? gen_get(g, cmp, cm[r]) : NULL, old;
-        if (!pred) { old = one_atomic(g, (TAtomic)op->sub, e, at, v, c); }
+        if (!pred) { old = gen_atomic(g, (TAtomic)op->sub, e, at, v, c); }
         else {
             LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), yes = gen_block(g, "atomic"), go = gen_block(g, "done");
             LLVMBuildCondBr(g->B, pred, yes, go);
             LLVMPositionBuilderAtEnd(g->B, yes);
-            LLVMValueRef y = one_atomic(g, (TAtomic)op->sub, e, at, v, c);
+            LLVMValueRef y = gen_atomic(g, (TAtomic)op->sub, e, at, v, c);
             LLVMBasicBlockRef end = LLVMGetInsertBlock(g->B);
             LLVMBuildBr(g->B, go);
             LLVMPositionBuilderAtEnd(g->B, go);
@@ -159,7 +160,7 @@ void emit_ptrload(Gen *g, Op *op) {
         *em = other ? gen_reg_map(g, o, other) : NULL;
     for (int r = 0; r < n; r++) {
         LLVMTypeRef t = gen_type(g, o), m = t == g->i1 ? g->i8 : t;
-        LLVMValueRef pred = live(g, o, l, r), at = gen_get(g, op->in[0], am[r]), none = LLVMConstNull(t);
+        LLVMValueRef pred = gen_lanes_alive(g, o, l, r), at = gen_get(g, op->in[0], am[r]), none = LLVMConstNull(t);
         if (where) { pred = gen_both(g, pred, gen_get(g, where, wm[r])); if (other) none = gen_get(g, other, em[r]); }
         LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), yes = NULL, go = NULL;
         if (pred) {
@@ -192,7 +193,7 @@ void emit_ptrstore(Gen *g, Op *op) {
         *wm = where ? gen_reg_map(g, wide, where) : NULL;
     LLVMValueRef owner = gen_owner(g, l);
     for (int r = 0; r < n; r++) {
-        LLVMValueRef pred = gen_both(g, live(g, wide, l, r), owner), x = gen_get(g, v, vm[r]), at = gen_get(g, a, am[r]);
+        LLVMValueRef pred = gen_both(g, gen_lanes_alive(g, wide, l, r), owner), x = gen_get(g, v, vm[r]), at = gen_get(g, a, am[r]);
         if (where) pred = gen_both(g, pred, gen_get(g, where, wm[r]));
         LLVMBasicBlockRef go = NULL;
         if (pred) {
@@ -249,7 +250,7 @@ void emit_print(Gen *g, Op *op) {
     char text[200];
     int name_n = op->str.n < 80 ? (int)op->str.n : 80;
     for (int r = 0; r < (v ? gen_tile(g, v)->n : 1); r++) {
-        LLVMValueRef args[MAX_AXES + 1], pred = v ? gen_both(g, mine, live(g, v, l, r)) : mine;
+        LLVMValueRef args[MAX_AXES + 1], pred = v ? gen_both(g, mine, gen_lanes_alive(g, v, l, r)) : mine;
         LLVMBasicBlockRef yes = gen_block(g, "print"), go = gen_block(g, "printed");
         LLVMBuildCondBr(g->B, pred, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);
@@ -288,7 +289,7 @@ void emit_assert(Gen *g, Op *op) {
     const Layout *l = c->type.rank ? c->layout : NULL;
     for (int r = 0; r < gen_tile(g, c)->n; r++) {
         LLVMValueRef bad = LLVMBuildNot(g->B, gen_get(g, c, r), "");
-        bad = gen_both(g, bad, gen_both(g, live(g, c, l, r), gen_owner(g, l)));
+        bad = gen_both(g, bad, gen_both(g, gen_lanes_alive(g, c, l, r), gen_owner(g, l)));
         LLVMBasicBlockRef yes = gen_block(g, "failed"), go = gen_block(g, "holds");
         LLVMBuildCondBr(g->B, bad, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);

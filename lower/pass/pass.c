@@ -1,7 +1,7 @@
 // The pass driver.
 //
 //     simplify > extremes > contract > hoist > flatten > unroll > tighten > batch > chunk > split > share > keep >
-//     prefetch > schedule > lanes                              level 1
+//     prefetch > tally > schedule > lanes                              level 1
 //     pipeline (roles on Hopper) > peel > layout > defer       level 2
 //
 // then llvm/*.c: one LLVM function a kernel; ptx/tidy.c and emit.c: equal values merged, the NVPTX back end.
@@ -35,6 +35,7 @@ static bool run_share(Fn *f, const CompileOptions *o) {
     return true;
 }
 static bool run_keep(Fn *f, const CompileOptions *o)     { if (keep_tiles(f, o)) simplify(f); return true; }
+static bool run_tally(Fn *f, const CompileOptions *o)    { tally(f, o); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
 static bool run_pipeline(Fn *f, const CompileOptions *o) {
     unguard(f);
@@ -59,6 +60,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"share",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share},
     {{"keep",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep},
     {{"prefetch", "loads a trip ahead in loops that reduce across lanes",                                 1, 1}, run_prefetch},
+    {{"tally",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},

@@ -23,6 +23,7 @@ bool share_rows(Fn *f, const CompileOptions *opt);      // share.c: the blocks o
 bool share_in_memory(Fn *f, const CompileOptions *opt); // .. or all parts of a program, which meet in memory after each
 bool keep_tiles(Fn *f, const CompileOptions *opt);      // keep.c: what one loop loads, kept in shared memory for the next
 bool prefetch(Fn *f, const CompileOptions *opt);        // prefetch.c: loads a trip ahead of loops that reduce in each
+bool tally(Fn *f, const CompileOptions *opt);           // tally.c: atomics on small tensors are counted by blocks
 bool schedule(Fn *f, const CompileOptions *opt);        // schedule.c: warps, programs a block
 bool lanes(Fn *f);                                      // lanes.c: neutral elements into dead lanes that would count
 

@@ -11,6 +11,7 @@
 // Hopper, for which its code has a few more registers live (8 bytes would spill).
 #include "lower/layout/layout.h"
 #include "lower/pass/passes.h"
+#include "lower/pass/tally.h"
 #include "ptx/ptx.h"
 
 // rows kept between loops, by blocks of their own
@@ -70,6 +71,7 @@ int blocks_wanted(const Fn *f) {
     int most = 0, loaded = 0, threads = f->launch->threads;
     bool reduces = false;
     if (f->shares || f->rows_walk) return sharers(f);
+    if (f->tallies) return tally_resident(f);
     for (const Op *op = f->body.first; op; op = op->next) {
         if (op->nreg || op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_dot || scatters(op)) return 1;
         if (op->code == OP_T_fun && (op->sub == TF_div_rn || op->sub == TF_sqrt_rn) && op->out[0]->type.rank) return 1;

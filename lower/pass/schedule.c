@@ -8,6 +8,7 @@
 // with matrix products take eight warps, or four when the products are small, all of them together.
 #include "lower/build.h"
 #include "lower/pass/passes.h"
+#include "lower/pass/tally.h"
 
 #include "ptx/ptx.h"
 
@@ -91,6 +92,15 @@ static int shared_by(const Fn *f, const Sizes *s) {
 
 static int pow2_up(int64_t n) { int p = 1; while (p < n) p *= 2; return p; }
 
+// Blocks that keep tallies: programs of one warp and up to 32 elements a lane side by side, which wait for nobody; else many warps that share it.
+enum { TALLY_LANES = 32 * 32, TALLY_BESIDE = 16, TALLY_FEW = 8, TALLY_MOST = 16, TALLY_EACH = 16 };
+
+static int tally_warps(const Sizes *s) {
+    if (s->lanes <= TALLY_LANES) return 1;
+    int warps = pow2_up(s->lanes / (32 * TALLY_EACH));
+    return warps < TALLY_FEW ? TALLY_FEW : warps > TALLY_MOST ? TALLY_MOST : warps;
+}
+
 int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     Sizes s = {0};
     measure(&f->body, &s);
@@ -104,8 +114,9 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     bool more = lanes * 4 <= (int64_t)warps * 32 * each * (s.scans ? 4 : 3);
     if (more && warps > most && (s.reduces || s.scans) && !s.dot && !s.sorts) warps /= 2;
     if (f->shares && warps > SHARED_WARPS) warps = SHARED_WARPS;
+    if (f->tallies) warps = tally_warps(&s);
     if (opt->schedule.warps) warps = pow2_up(opt->schedule.warps < 32 ? opt->schedule.warps : 32);
-    *per_block = warps == 1 && !f->cluster && numbered(&f->body) ? 4 : 1;
+    *per_block = warps > 1 || f->cluster || !numbered(&f->body) ? 1 : f->tallies ? TALLY_BESIDE : 4;
     return warps;
 }
 
@@ -114,6 +125,13 @@ static void walkers(Fn *f, const CompileOptions *opt) {
     int cluster = f->shares ? f->shares : 1,
         blocks = opt->schedule.blocks ? opt->schedule.blocks : (int)f->target->sms * blocks_wanted(f);
     f->walks = blocks < cluster ? cluster : blocks / cluster * cluster;
+}
+
+static void tally_blocks(Fn *f, const CompileOptions *opt, int per_block) {
+    LaunchInfo *l = f->launch;
+    int blocks = opt->schedule.blocks ? opt->schedule.blocks : (int)f->target->sms * tally_resident(f);
+    f->walks = blocks * per_block;
+    l->blocks = launch_join_const(f->arena, L_MIN, launch_join_const(f->arena, L_CDIV, l->programs, per_block), blocks);
 }
 
 bool schedule(Fn *f, const CompileOptions *opt) {
@@ -138,7 +156,8 @@ bool schedule(Fn *f, const CompileOptions *opt) {
     LaunchInfo *l = f->launch;
     l->threads = f->warps * 32 * per_block;
     if (f->rows_walk) walkers(f, opt);
-    if (f->rows_walk) l->blocks = launch_join_const(f->arena, L_MIN, l->programs, f->walks);
+    if (f->tallies) tally_blocks(f, opt, per_block);
+    else if (f->rows_walk) l->blocks = launch_join_const(f->arena, L_MIN, l->programs, f->walks);
     else l->blocks = per_block == 1 ? l->programs : launch_join_const(f->arena, L_CDIV, l->programs, per_block);
     return true;
 }

@@ -1,4 +1,4 @@
-// simplify, extremes, contract, hoist, flatten, unroll, prefetch and keep, by files:
+// simplify, extremes, contract, hoist, flatten, unroll, prefetch, tally and keep, by files:
 //
 //     //! run: simplify hoist
 //     kernel .. before ..
@@ -66,6 +66,7 @@ static void same_meaning(const char *path, const Data *a, const Data *b) {
 }
 
 static bool run_prefetch(Fn *f) { return prefetch(f, &(CompileOptions){0}); }
+static bool run_tally(Fn *f) { return tally(f, &(CompileOptions){.target = target_default}); }
 
 static bool run_keep(Fn *f) { return keep_tiles(f, &(CompileOptions){.target = target_find("sm_80")}); }
 
@@ -74,7 +75,7 @@ static void run_passes(const char *path, Fn *f, const char *names) {
         const char *name;
         bool (*run)(Fn *);
     } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract},     {"hoist", hoist},
-                  {"flatten", flatten},   {"unroll", unroll},     {"prefetch", run_prefetch}, {"keep", run_keep}};
+                  {"flatten", flatten},   {"unroll", unroll},     {"prefetch", run_prefetch}, {"tally", run_tally}, {"keep", run_keep}};
     char list[200];
     snprintf(list, sizeof list, "%.*s", (int)strcspn(names, "\n"), names);
     for (char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {
