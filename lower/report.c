@@ -114,9 +114,15 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_wgmma: {
             int first = 4 + ((op->flags & HAS_ACC) != 0), bands = r->f->bands > 1 ? r->f->bands : 1;
             where(r, op);
-            buf_printf(r->out, "dot              wgmma m64n%lldk%d, %lld rows over %d warp groups\n",
+            buf_printf(r->out, "dot              wgmma m64n%lldk%d, %lld rows over %d warp groups%s\n",
                        (long long)axis_extent(op->in[first + 1]), 32 / elem_bytes((Elem)op->in[1]->type.elem),
-                       (long long)axis_extent(op->in[first]) * bands, r->f->groups * bands);
+                       (long long)axis_extent(op->in[first]) * bands, r->f->groups * bands, op_in_pairs(op) ? ", whose bytes they turn in registers" : "");
+            break;
+        }
+        case OP_T_buffer_turn: {
+            const Type *t = &op->in[2]->type;
+            where(r, op);
+            buf_printf(r->out, "turn  %-10s in shared memory by %d warps, into %lld x %lld\n", op->in[0]->name ? op->in[0]->name->s : "", LOW_WARPS, (long long)t->shape[0], (long long)t->shape[1]);
             break;
         }
         case OP_T_tma_load: {

@@ -79,7 +79,7 @@ Way operand_way(Facts *s, const Val *v, const Val *k, const int64_t *dims, doubl
         *times = row * size % 8 ? 4 : 8;
         return row * size % 4 ? ONE_BY_ONE : BY_PIECES;
     }
-    if (span % 32 || (size != 2 && inner != k && a.elem != EL_f32)) return BY_VECTORS;
+    if (span % 32 || (size > 2 && inner != k && a.elem != EL_f32)) return BY_VECTORS;
     *times = (!rows || row * size % 128 == 0 ? 1 : row * size % 32 ? CROSSED : APART) * (span % 128 == 0 ? (double)span / (double)used : span % 64 ? QUARTERS : HALVES);
     double lines = (double)span / (double)there;                                    // a line is asked for by each row in it: less where blocks begin apart (hopper/turn.c)
     if (rows && inner != k && lines > 1) *times *= span > 64 ? lines : pow(lines, AGAIN);

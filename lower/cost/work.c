@@ -17,8 +17,11 @@ static const double AHEAD = 1000;                                   // clocks th
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 static const double STORED_BETWEEN = 2;                             // operations of an element that is stored between inner loops
+static const double SHARED = 128;                                   // bytes of shared memory a clock
+static const double TURN = 318, TURN_BEGUN = 1.2;                   // clocks of a trip in which both groups turn bytes; less for each column: the second group begins its products an instruction later
+static const double TURN_ALONE = 50, TURN_COLUMNS = 1.5;            // where one group does
 enum { DEEP = 12, ROWS_TOGETHER = 16, KEPT_STAGES = 2 };            // ops that an index is looked for behind; rows of tiles that are walked together; stages beside what is kept
-enum { ACC_REGS = 160, ACC_ALL = 176, GATHER_REGS = 32, PROMOTED_REGS = 192 };      // a thread's: sums of one product, of all; addresses of rows that data names
+enum { ACC_REGS = 160, ACC_ALL = 176, GATHER_REGS = 32, PROMOTED_REGS = 192, LEFT_REGS = 32 };      // a thread's: sums of one product, of all; addresses of rows that data names; a left operand that is turned in them
 enum { GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4 };     // tiles of a group's own
 enum { THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (hopper/bands.c); columns, where what follows takes registers
 
@@ -126,6 +129,8 @@ typedef struct Shape {
     int     groups;
     bool    turned, three, possible;
     bool    thrice, by_threads;     // f32 as three of tf32; threads read the left operand (hopper/low.c)
+    bool    rowed;                  // two warps make rows of k of the right one
+    bool    columns[2];             // of f32 and bytes: an operand lies with k outside
     bool    wrong;                  // for wgmma, as other tiles are not
 } Shape;
 
@@ -136,19 +141,23 @@ static Shape shape_of(const Target *t, Facts *s, const Op *dot, const Tile *x) {
     int bytes = elem_bytes(e);
     bool loaded[] = {!operand_made(dot->in[0], dot->parent), !operand_made(dot->in[1], dot->parent)}, f8 = elem_is_float(e) && bytes == 1;
     bool type = bytes == 1 || e == EL_bf16 || e == EL_f16 || (e == EL_f32 && dot->sub != DP_ieee);
-    bool columns[2] = {false}, f32 = e == EL_f32 && dot->nin == op_first_axis(dot) + 1;
-    for (int i = 0; i < 2; i++) columns[i] = f32 && operand_by_columns(s, dot->in[i], dot->in[op_first_axis(dot)]);      // of these what has k outside is on the left
-    Shape p = {.three = x->m == THREE && x->n / 2 * (f8 ? 2 : 1) <= BAND_REGS, .thrice = is_thrice(dot)};
-    p.by_threads = p.thrice || columns[0] || columns[1];
+    bool columns[2] = {false}, f32 = e == EL_f32, alone = dot->nin == op_first_axis(dot) + 1;
+    for (int i = 0; i < 2; i++) columns[i] = alone && (f32 || bytes == 1) && operand_by_columns(s, dot->in[i], dot->in[op_first_axis(dot)]);      // of these what has k outside is on the left
+    int64_t unit = f8 || x->m <= 32 ? 8 : 16;
+    bool bytes_across = bytes == 1 && columns[1] && !columns[0] && rows_fit(x->n) && x->m % unit == 0 && x->m <= 256;
+    Shape p = {.three = x->m == THREE && !bytes_across && x->n / 2 * (f8 ? 2 : 1) <= BAND_REGS, .thrice = is_thrice(dot)};
     bool for_two = p.thrice && x->m == 64 && x->n > 64 && rows_fit(x->n) && !columns[0];                // 64 rows are one group, which reads and multiplies in turns
-    p.turned = columns[1] || for_two || !((p.three || rows_fit(x->m)) && (loaded[1] || !loaded[0] || !rows_fit(x->n)));
-    p.wrong = t->has_wgmma && columns[1] && !columns[0] && x->n > 64 && !rows_fit(x->n);
+    p.turned = (f32 && columns[1]) || bytes_across || for_two || !((p.three || rows_fit(x->m)) && (loaded[1] || !loaded[0] || !rows_fit(x->n)));
+    p.by_threads = p.thrice || (bytes == 1 ? columns[p.turned] : columns[0] || columns[1]);
+    p.rowed = bytes == 1 && columns[!p.turned];
+    p.wrong = t->has_wgmma && f32 && columns[1] && !columns[0] && x->n > 64 && !rows_fit(x->n);
     p.rows = p.turned ? x->n : x->m;
     p.cols = p.turned ? x->m : x->n;
     p.groups = p.three ? 3 : p.rows >= 128 ? 2 : 1;
     bool shared = loaded[!p.turned];                                              // on the right wgmma reads shared memory alone
     p.possible = t->has_wgmma && type && x->batch == 1 && (p.three || rows_fit(p.rows)) && shared && p.cols % 8 == 0 && p.cols <= 256 && x->k * bytes % 32 == 0;
-    p.possible &= !p.by_threads || (p.rows >= 128 && !columns[!p.turned]);
+    for (int i = 0; i < 2; i++) p.columns[i] = columns[i];
+    p.possible &= bytes == 1 ? !p.rowed || (p.cols % 16 == 0 && x->k <= 256) : !p.by_threads || (p.rows >= 128 && !columns[!p.turned]);
     return p;
 }
 
@@ -160,21 +169,28 @@ static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const T
     int64_t regs = p->rows / 64 / p->groups * p->cols / 2;
     if (f8 ? 2 * regs > PROMOTED_REGS : regs > ACC_REGS) return false;
     if (p->thrice && x->k * bytes > 128) return false;
-    if (p->thrice) w->low += (double)p->cols * (double)x->k * bytes;
+    if (p->thrice || p->rowed) w->low += (double)p->cols * (double)x->k * bytes;
+    if (p->by_threads && bytes == 1 && p->rows / 64 / p->groups * x->k / 8 > LEFT_REGS) return false;
     bool across = p->turned && p->by_threads && p->cols % 64 == 0;                // leaves by TMA all the same
     double each = fmax(p->cols / 2.0, 18 + p->cols / 4.0);
     w->promoted |= f8;
     w->turned |= p->cols != x->n;
-    if (p->cols % 64 && dot->nin == first + 1 && operand_by_columns(s, dot->in[!p->turned], dot->in[first])) each *= ODD_COLUMNS[(p->cols % 64 + 15) / 16 % 4];
+    if (p->cols % 64 && bytes > 1 && dot->nin == first + 1 && operand_by_columns(s, dot->in[!p->turned], dot->in[first])) each *= ODD_COLUMNS[(p->cols % 64 + 15) / 16 % 4];
     w->group_regs = p->rows / 64 * p->cols / 2;
     w->regs += regs;
     w->three |= p->three;
     w->columns = p->cols;
     if (operand_made(dot->in[p->turned], dot->parent) && read[p->turned] > 0) w->made += (double)p->rows * (double)x->k;
-    w->pingpong = !f8 && !p->turned && !p->three && !p->by_threads && p->cols >= GROUP_COLUMNS && p->rows * p->cols >= GROUP_LEAST;
+    w->pingpong = !f8 && !p->turned && !p->three && !p->by_threads && !p->rowed && p->cols >= GROUP_COLUMNS && p->rows * p->cols >= GROUP_LEAST;
     if (p->turned && !across && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / (w->made > 0 ? TURNED_MADE : TURNED);
     w->alone |= (p->cols != x->n && !across) || p->cols < 64;
     w->clocks += (double)(p->rows / 64) * (double)(x->k * bytes / 32) * each * (p->groups > 1 ? 1 : ALONE) * (p->thrice ? 3 : 1);
+    if (p->rowed) {                                               // read and written once more, beside what TMA writes and wgmma and threads read
+        double all = (double)(p->rows / 64 * p->cols + 2 * p->rows + 3 * p->cols) * (double)x->k;
+        w->clocks = fmax(w->clocks, all / SHARED);
+        w->rowed += (double)p->cols * (double)x->k;
+    }
+    if (p->by_threads && bytes == 1) w->clocks += p->groups > 1 ? fmax(0, TURN - TURN_BEGUN * (double)p->cols) : TURN_ALONE + TURN_COLUMNS * (double)p->cols;
     return true;
 }
 
@@ -190,6 +206,7 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     w->sync |= !wgmma;
     w->f32 |= dot->in[0]->type.elem == EL_f32 && dot->sub != DP_ieee;
     w->threads = wgmma ? 128 * p.groups : 128;
+    for (int i = 0; i < 2 && !wgmma; i++) if (p.columns[i] && elem_bytes((Elem)dot->in[0]->type.elem) == 1) w->turned_bytes += (double)((i ? x.n : x.m) * x.k * x.batch);
     return wgmma ? multiplied(w, s, dot, &p, &x, read) : x.m * x.n <= 128 * 256 && (t->has_wgmma || x.m != THREE);
 }
 

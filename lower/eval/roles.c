@@ -118,6 +118,19 @@ void eval_buffer_low(Eval *e, const Step *s) {
     arrive_at(e, op, 3, b, LOW_WARPS, 0);
 }
 
+void eval_buffer_turn(Eval *e, const Step *s) {
+    const Op *op = s->op;
+    int    number;
+    Stage *from = stage_to_read(e, op, 0, 1, &number), *to = from ? stage_to_write(e, op, 2) : NULL;
+    Bar   *b = bar_of(e, op, 3, 1);
+    if (!to || !b) return;
+    Ring *r = ring_of(e, op, 0), *turned = ring_of(e, op, 2);
+    for (int64_t k = 0; k < r->shape[0]; k++)
+        for (int64_t i = 0; i < turned->shape[0]; i++) turned->data[number * turned->bytes + i * r->shape[0] + k] = r->data[number * r->bytes + k * r->shape[1] + i];
+    to->status = READY;
+    arrive_at(e, op, 3, b, LOW_WARPS, 0);
+}
+
 // Copies that no group holds are this role's: they land with the barrier's phase.
 void eval_copy_arrive(Eval *e, const Step *s) {
     Bar *b = bar_of(e, s->op, 0, 1);

@@ -49,7 +49,7 @@ static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
 // What TMA cannot fetch, but any load can: then a left operand comes through registers.
 static const char small_span[] = "an operand's innermost extent is no multiple of 16",
                   odd_start[] = "an operand's innermost coordinate is not known to be 16-byte aligned", odd_rows[] = "rows are not known to be 16-byte aligned";
-static const char outside[] = "only 16-bit operands may have the contracted axis outside";
+static const char outside[] = "an operand of 32 bits has the contracted axis outside";
 static const char loaded_address[] = "an operand's address depends on loaded values";
 static const char computed_right[] = "an operand of a product is neither loaded nor on the left";
 static bool alignment(const char *why) { return why == small_span || why == odd_start || why == odd_rows; }
@@ -121,7 +121,8 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (!why) why = operand_axes(h, o, k);
     if (why) return why;
     int64_t in = tma_row(axis_extent(o->inner) * size, o->inner == k), out = axis_extent(o->outer);
-    if (size != 2 && o->inner != k && !(side == 0 && v->type.elem == EL_f32)) return outside;
+    if (size > 2 && o->inner != k && !(side == 0 && v->type.elem == EL_f32)) return outside;
+    o->turned = size == 1 && o->inner != k && side == 1;
     if (out > 256) return "an operand's tile has more than 256 rows";
     for (o->swizzle = SPAN; in % o->swizzle; o->swizzle /= 2)      // heads of 80 or 96: spans of 32 or 64 bytes
         if (o->swizzle == 32) return small_span;
@@ -175,6 +176,9 @@ static bool operand_reads_rows(Hop *h, Val *v, const Val *k) {
     return a.aff[a.inner].naxis == 1 && a.aff[a.inner].axis[0].axis == k;
 }
 
+// Columns of wgmma come in so many.
+static int64_t columns_unit(Elem e, int64_t n) { return elem_is_int(e) && n > 32 ? 16 : 8; }
+
 static const char *product_of(Hop *h, Product *p, Op *dot) {
     Elem e = (Elem)dot->in[0]->type.elem;
     const Type *t = &dot->out[0]->type;
@@ -195,11 +199,11 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
     if (!fits(h, m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
     p->promoted = e == EL_f8e4m3 || e == EL_f8e5m2;
-    if (n % (elem_is_int(e) && n > 32 ? 16 : 8) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
+    if (n % columns_unit(e, n) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
     const char *why = operands_of(h, p, dot);
     bool computed = why == computed_right && !h->follows;
-    bool columns = why == outside && e == EL_f32;              // on the left threads read it
-    if ((!alignment(why) && !computed && !columns) || p->swapped || !fits_rows(n) || m % 8 || m > 256) return why;
+    bool columns = (why == outside && e == EL_f32) || (!why && p->op[1].turned && p->op[0].outer != p->k);      // on the left threads read it
+    if ((!alignment(why) && !computed && !columns) || p->swapped || !fits_rows(n) || m % columns_unit(e, m) || m > 256) return why;
     swap_sides(p);                                             // the right one may come through registers on the left
     p->for_sources = computed;
     return operands_of(h, p, dot);
@@ -318,8 +322,11 @@ static const char *find_products(Hop *h) {
     return hop_low(h);
 }
 
+enum { LEFT_WORDS = 32 };                                      // of a thread, beside its sums
+
 static bool sums_fit(const Hop *h) {
     int64_t registers = 0, most = (h->p[0].promoted || h->np > 2 ? 192 : 176) - (hop_gathered_bytes(h, -1) ? 32 : 0);
+    if (hop_left_words(h) > LEFT_WORDS) return false;
     for (int i = 0; i < h->np; i++) registers += axis_extent(h->p[0].row) / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
     return registers <= most || h->tiles * h->bands > 1;
 }

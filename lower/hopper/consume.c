@@ -21,7 +21,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
     Val *zero = hop_i32(b, 0), *in[9];
     for (int i = 0; i < 2; i++) {
         const Operand *o = &p->op[i];
-        in[i] = o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->same ? o->same->buffer : o->buffer;
+        in[i] = o->turned ? h->low : o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->same ? o->same->buffer : o->buffer;
         in[2 + i] = o->where == RING ? ring.stage : zero;
         if (o->clear && !o->same) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, o->outer)});
     }
@@ -37,7 +37,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
     for (int i = 0; i < t.rank; i++) axes[i] = map_get(m, t.axis[i]);
     b->span = p->dot->span;
     Val *v = b_op(b, OP_T_wgmma, 0, type_tile((Elem)t.elem, t.rank, axes), n, in);
-    v->def->attr = (p->op[0].where != REGISTERS && p->op[0].outer == p->k) | (p->op[1].outer == p->k) << 1;
+    v->def->attr = (p->op[0].where != REGISTERS && p->op[0].outer == p->k) | (p->op[1].outer == p->k && !p->op[1].turned) << 1;
     if (acc) v->def->flags |= HAS_ACC;
     return v;
 }

@@ -58,7 +58,7 @@ void hop_ends(Hop *h) {
             Product *p = &h->p[i];
             Operand *o = &p->op[k];
             LExpr hi;
-            if (h->by_threads || !may_end(h, p, o)) continue;      // who would read what was never brought
+            if (h->by_threads || o->turned || !may_end(h, p, o)) continue;      // who would read what was never brought
             if (by_columns(p, o)) { o->ends = BY_COLUMNS; h->f->launch->partial = true; continue; }
             if (!host_expr(h->facts, axis_hi(o->outer), &hi)) continue;
             Arena *a = h->f->arena;

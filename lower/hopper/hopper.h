@@ -47,6 +47,7 @@ typedef struct Operand {
     const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
     Val    *buffer;
     int     map;                    // number of the tensor map
+    bool    turned;                 // bytes, on the right, with the contracted axis outside: wgmma reads what two warps make of them (hopper/low.c)
     bool    seen;                   // not by products alone (hopper/seen.c)
     bool    fixed;                  // RING, of a tensor that nobody writes meanwhile: a second producer brings it, and does not wait for earlier launches
     Val    *common;                 // RING, in clusters: do all blocks want the same box? NULL: never
@@ -95,7 +96,7 @@ typedef struct Hop {
     Val    *full[2], *empty[2];     // barriers of the rings
     Val    *once, *once_free;       // and of what is loaded once a tile
     uint32_t once_bytes, made_bytes;
-    bool    by_threads;             // the consumers read the left operand's elements of 32 bits themselves (hopper/low.c)
+    bool    by_threads;             // the consumers read the left operand's elements themselves (hopper/low.c)
     Val    *low, *low_full;         // what tf32 leaves of the right one, and its barriers; NULL: products are single ones
     uint32_t low_bytes;             // of a stage
     Operand behind;                 // a tile that what follows the loop reads (hopper/behind.c), and its barriers
@@ -196,9 +197,11 @@ bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map
 void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out);
 bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map);
 
-// hopper/low.c: whether the only product's left operand is read by threads, NULL, or why it cannot be; the buffer and barriers of the low parts; the
-// region of the warps that make them.
+// hopper/low.c: whether the only product's left operand is read by threads, NULL, or why it cannot be; a thread's registers for a trip of it; the buffer and
+// barriers of the low parts, or of a turned operand; the region of the warps that make them.
 const char *hop_low(Hop *h);
+int64_t hop_left_words(const Hop *h);
+bool hop_in_pairs(const Hop *h);                                       // the rows of its result are (layout_mma_pairs)
 void hop_low_buffers(Hop *h, Builder *b, uint32_t *at);
 void hop_low_barriers(Hop *h, Builder *b, uint32_t *at);
 void hop_low_region(Hop *h, Region *r);

@@ -15,31 +15,68 @@
 // not keep registers that a product reads from one trip to the next. Two consumer groups
 // multiply in turns by themselves; one alone would have the tensor cores wait, and a tile of 64 rows is mma.sync's, with several blocks on a multiprocessor.
 //
-// One product in a loop, both operands in the ring; no second producer.
+// Bytes (i8, u8, f8) are the same: wgmma wants rows of k of them in shared memory. On the left threads turn them on their way to registers, by
+// ldmatrix.trans, which moves pairs, and a prmt that parts each pair's rows: 4 and 16 instructions of a warp for 16 rows of 128 bytes, whose products
+// take 512 clocks. So of a[m, k] b[k, n] the transposed product is made. Where both operands have k outside, or the tile's columns are no rows for wgmma, the
+// right one is turned by the two warps, into rows beside it (llvm/turn.c).
+//
+//     acc += dot(a[k, m], b[k, n])            two warps     wait full;  turned = b by rows of k;  turned is full
+//                                             consumers     wait full, turned full;  a by ldmatrix.trans and prmt;  acc = wgmma a, turned, acc
+//
+// One product in a loop, both operands in the ring; no second producer beside the two warps. Of bytes that threads turn alone there may be several.
 #include "lower/hopper/hopper.h"
 
+static bool bytes(const Product *p) { return elem_bytes((Elem)p->dot->in[0]->type.elem) == 1; }
+
+// Threads bring the left operand.
+static bool left_by_threads(const Product *p) {
+    const Elem e = (Elem)p->dot->in[0]->type.elem;
+    return p->three || ((e == EL_f32 || bytes(p)) && p->op[0].where != REGISTERS && p->op[0].outer == p->k);
+}
+
 const char *hop_low(Hop *h) {
-    static const char no[] = "products of f32 are not alone in their loop";
     const Product *p = &h->p[0];
     const Operand *a = &p->op[0], *b = &p->op[1];
-    bool any = false;
-    for (int i = 0; i < h->np; i++) any |= h->p[i].three || (h->p[i].dot->in[0]->type.elem == EL_f32 && h->p[i].op[0].outer == h->p[i].k);
-    h->by_threads = any;
-    if (!any) return NULL;
+    bool any = false, by_bytes = true;                         // all products, and nothing is prepared for them
+    h->by_threads = false;
+    for (int i = 0; i < h->np; i++) {
+        const Product *q = &h->p[i];
+        h->by_threads |= left_by_threads(q);
+        any |= h->by_threads || q->op[1].turned;
+        by_bytes &= left_by_threads(q) && bytes(q) && !q->op[1].turned && !q->op[1].seen && !q->op[0].seen && q->op[0].where == RING;
+    }
+    if (!any || (by_bytes && !h->follows)) return NULL;
+    const char *no = bytes(p) ? "products of 8 bits with the contracted axis outside are not alone in their loop" : "products of f32 are not alone in their loop";
     if (h->np != 1 || h->nest || h->follows) return no;
-    if (axis_extent(p->row) < 2 * 64) return "products of f32 are for two groups of 64 rows";
+    if (!bytes(p) && axis_extent(p->row) < 2 * 64) return "products of f32 are for two groups of 64 rows";
     if (a->where != RING || b->where != RING || a->seen || b->seen) return no;
+    if (b->turned && (b->gathered || axis_extent(p->k) > 256 || axis_extent(p->col) % 16)) return "the extents of a product of 8 bits with the contracted axis outside do not fit";
+    if (b->turned && b->clear) return "the contracted axis does not end with the tensor";
     if (p->three && (a->gathered || b->gathered || b->bytes != (uint32_t)(axis_extent(p->col) * axis_extent(p->k) * 4) || axis_extent(p->k) * 4 > SPAN)) return no;
     if (p->three) h->low_bytes = b->bytes;
+    if (b->turned) h->low_bytes = (uint32_t)(axis_extent(p->col) * axis_extent(p->k));
     h->stage_bytes[0] += h->low_bytes;
     return NULL;
+}
+
+bool hop_in_pairs(const Hop *h) { return h->by_threads && bytes(&h->p[0]); }
+
+int64_t hop_left_words(const Hop *h) {
+    const Product *p = &h->p[0];
+    return hop_in_pairs(h) ? axis_extent(p->row) / 64 / h->groups / h->bands * axis_extent(p->k) / 8 : 0;
 }
 
 void hop_low_buffers(Hop *h, Builder *b, uint32_t *at) {
     if (!h->low_bytes) return;
     *at = (*at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
     const Val *whole = h->p[0].op[1].buffer;
-    h->low = b_op(b, OP_T_buffer, 0, whole->type, 0, NULL);
+    Type t = whole->type;
+    if (h->p[0].op[1].turned) {
+        t.shape[0] = axis_extent(h->p[0].col);
+        t.shape[1] = axis_extent(h->p[0].k);
+        for (t.swizzle = SPAN; t.shape[1] % t.swizzle;) t.swizzle /= 2;
+    }
+    h->low = b_op(b, OP_T_buffer, 0, t, 0, NULL);
     h->low->def->imm = h->stages;
     h->low->def->attr = *at;
     h->low->name = whole->name;
@@ -60,7 +97,7 @@ void hop_low_region(Hop *h, Region *r) {
     Ring ring;
     hop_ring_loop(h, &b, PREPARES, 0, NULL, &none, &in, &ring);
     hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full[0], ring.stage, ring.phase});
-    hop_effect(&in, OP_T_buffer_low, 4, (Val *[]){h->p[0].op[1].buffer, ring.stage, h->low, h->low_full});
+    hop_effect(&in, h->p[0].three ? OP_T_buffer_low : OP_T_buffer_turn, 4, (Val *[]){h->p[0].op[1].buffer, ring.stage, h->low, h->low_full});
     ring = hop_advance(h, &in, ring);
     hop_effect(&in, OP_T_yield, 2, (Val *[]){ring.stage, ring.phase});
     hop_effect(&b, OP_T_yield, 0, NULL);

@@ -21,7 +21,7 @@
 // (hopper/window.c); or whose rows begin where TMA cannot write (hopper/rows.c). Where one round is all that a launch
 // has, there is nothing to load ahead (Schedule.walk is 1 then). Others keep a block to a program (a converted tile
 // would need shared memory beside the ring; where the slots would leave less than two stages, there is no room), and so
-// do transposed products, whose tiles are small, but those of f32, which are made for what is contracted outside.
+// do transposed products, whose tiles are small, but those that are made for what is contracted outside (hopper/low.c).
 //
 // An H200, B4 H32 S4096 D128: 645 TFLOP/s instead of 614; B8 H12 S1024 D64: 351 instead of 322, since a block that begins
 // anew costs 3.3 us and a trip 1.3 (2026-11-21).
@@ -57,7 +57,7 @@ static bool storable(Hop *h, Op *op) {
     const Val *v = op_value(op), *of_rows = result_rows(h), *of_columns = result_columns(h);
     int size = elem_bytes((Elem)v->type.elem);
     int64_t row = axis_extent(of_columns) * size;
-    if (h->p[0].swapped && (size != 4 || axis_extent(of_rows) % SLOT_ROWS)) return false;
+    if (h->p[0].swapped && ((size != 4 && !hop_in_pairs(h)) || axis_extent(of_rows) % SLOT_ROWS)) return false;
     access_shape(h->facts, op, &a);
     if (a.p->mode != PM_OUT || a.p->strided || a.nidx < 2 || a.nidx > 5 || v->type.rank != 2 || v->type.elem == EL_bool)
         return false;
@@ -143,7 +143,7 @@ static int slots(const Hop *h) {
 
 uint32_t hop_walk_bytes(Hop *h) {
     if (h->nest || h->f->cluster || h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || (h->p[0].swapped && !h->by_threads) || !hop_program(h->f)) return 0;
-    for (int rows = 0; rows < (h->p[0].swapped ? 1 : 2); rows++) {
+    for (int rows = 0; rows < (h->p[0].swapped || hop_in_pairs(h) ? 1 : 2); rows++) {
         int stores = 0;
         h->by_rows = rows;
         h->tile_bytes = 0;

@@ -518,6 +518,10 @@ Val *op_low(const Op *op) {
     return op->nin > first ? op->in[first] : NULL;
 }
 
+bool op_in_pairs(const Op *op) {
+    return op->code == OP_T_wgmma && op->in[0]->type.kind == TY_BUFFER && elem_bytes((Elem)op->in[0]->type.elem) == 1 && (op->attr & 1);
+}
+
 bool op_is_elementwise(const Op *op) {
     switch (op->code) {
     case OP_T_unary: case OP_T_binary: case OP_T_select: case OP_T_cast: case OP_T_bitcast: case OP_T_fun: case OP_T_splat:

@@ -195,6 +195,7 @@ Val  *op_else(const Op *op);                               // load, ptrload
 Val  *op_where(const Op *op);                              // ptrload, ptrstore, atomic
 Val  *op_acc(const Op *op);                                // dot, wgmma
 Val  *op_low(const Op *op);                                // wgmma: what tf32 leaves of b; NULL: one product
+bool  op_in_pairs(const Op *op);                           // wgmma: a's bytes lie with k outside, so that a lane's rows are neighbours (llvm/low.c)
 Val  *op_value(const Op *op);                              // store, ptrstore, atomic
 Val  *op_compare(const Op *op);                            // atomic.cas
 // store, ptrstore, atomic: the lanes it acts on, as a type without element
@@ -208,7 +209,7 @@ Op   *op_target(const Op *op);                             // the loop that a br
 // Where a part_put puts the parts: its attr. Slices of a block and blocks of a cluster (level 2) leave theirs to the first; all blocks of one go on
 // where each joins a slice of the tile (scattered).
 enum { PUT_memory, PUT_block, PUT_cluster, PUT_all, PUT_scattered };
-enum { LOW_WARPS = 2 };                                    // of buffer_low
+enum { LOW_WARPS = 2 };                                    // of buffer_low, buffer_turn
 int   op_put_in(const Op *op);                             // that, or -1 of other ops
 const Op *put_scattered(const Fn *f);                      // the part_put whose parts each join a slice, or NULL
 // Of a tile and a slice of it: the axis that is divided, and the slice's own. False: they differ in more.

@@ -535,6 +535,16 @@ static void check_buffer_low(Check *c, const Op *op) {
     if (!type_equal(&op->in[0]->type, &op->in[2]->type)) problem(c, "the buffers' types differ");
 }
 
+static void check_buffer_turn(Check *c, const Op *op) {
+    want_kind(c, op, 0, TY_BUFFER, "a buffer");
+    want_scalar_int(c, op, 1, "the stage");
+    want_kind(c, op, 2, TY_BUFFER, "a buffer");
+    want_kind(c, op, 3, TY_MBAR, "an mbarrier");
+    const Type *from = &op->in[0]->type, *to = &op->in[2]->type;
+    if (elem_bytes(elem_of(op->in[0])) != 1 || from->elem != to->elem) problem(c, "the elements must be of 8 bits, and the same");
+    if (from->shape[0] != to->shape[1] || from->shape[1] < to->shape[0]) problem(c, "the second buffer's rows are not columns of the first");
+}
+
 static void check_buffer_clear(Check *c, const Op *op) {
     if (want_kind(c, op, 0, TY_BUFFER, "a buffer")) want_scalar_int(c, op, 1, "the stage");
     want_kind(c, op, 2, TY_AXIS, "an axis");

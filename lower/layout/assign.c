@@ -403,9 +403,8 @@ static void anchor_wgmma(Assign *s, Op *op) {
     int first = 4 + ((op->flags & HAS_ACC) != 0);
     Val *o = op->out[0], *a = op->in[0], *row = op->in[first];
     if (!o->layout) {
-        set(s, o,
-            layout_mma_acc(s->f->arena, &o->type, type_axis(&o->type, row), type_axis(&o->type, op->in[first + 1]),
-                           s->f->warps, 1));
+        int r = type_axis(&o->type, row), c = type_axis(&o->type, op->in[first + 1]);
+        set(s, o, op_in_pairs(op) ? layout_mma_pairs(s->f->arena, &o->type, r, c, s->f->warps) : layout_mma_acc(s->f->arena, &o->type, r, c, s->f->warps, 1));
         settle(s);
     }
     if (!is_tile(a) || !of_ring(a)) return;
@@ -594,7 +593,10 @@ static void insert_conversions(Assign *s) {
             Val *v = op->in[2 + op->nidx];
             int row = type_axis(&v->type, op->in[3 + op->nidx]), col = type_axis(&v->type, op->in[4 + op->nidx]);
             bool across = op->attr == 2;
-            op->in[2 + op->nidx] = converted(s, op, v, layout_mma_acc(s->f->arena, &v->type, across ? col : row, across ? row : col, s->f->warps, 1));
+            int r = across ? col : row, c = across ? row : col;
+            const Layout *pairs = layout_mma_pairs(s->f->arena, &v->type, r, c, s->f->warps);
+            bool words = across && elem_bytes((Elem)v->type.elem) == 2;                      // written across they are of two rows
+            if (words || !layout_equal(v->layout, pairs)) op->in[2 + op->nidx] = converted(s, op, v, words ? pairs : layout_mma_acc(s->f->arena, &v->type, r, c, s->f->warps, 1));
         }
         else if (op->code == OP_T_row_store) {
             Val **v = &op->in[1 + op->nidx];

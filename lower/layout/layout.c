@@ -87,7 +87,7 @@ const Layout *layout_replicated(Arena *a, int warps) {
     return l;
 }
 
-const Layout *layout_mma_acc(Arena *a, const Type *t, int row, int col, int warps_m, int warps_n) {
+static const Layout *mma_acc(Arena *a, const Type *t, int row, int col, int warps_m, int warps_n, bool pairs) {
     Layout *l = NEW(a, Layout);
     l->naxes = t->rank;
     int wm = log2_floor(warps_m), wn = log2_floor(warps_n);
@@ -96,9 +96,9 @@ const Layout *layout_mma_acc(Arena *a, const Type *t, int row, int col, int warp
     set_offsets(l);
     uint32_t r = (uint32_t)1 << l->off[row], c = (uint32_t)1 << l->off[col];
     l->nreg = 2;
-    l->reg[0] = c; l->reg[1] = r << 3;
+    l->reg[0] = c; l->reg[1] = pairs ? r : r << 3;
     l->lane[0] = c << 1; l->lane[1] = c << 2;
-    for (int i = 0; i < 3; i++) l->lane[2 + i] = r << i;
+    for (int i = 0; i < 3; i++) l->lane[2 + i] = r << (i + pairs);
     for (int i = 0; i < wm; i++) l->warp[l->nwarp++] = r << (4 + i);
     for (int i = 0; i < wn; i++) l->warp[l->nwarp++] = c << (3 + i);
     repeat(l, t, col);
@@ -106,6 +106,12 @@ const Layout *layout_mma_acc(Arena *a, const Type *t, int row, int col, int warp
     for (int i = 0; i < t->rank; i++) if (i != row && i != col) repeat(l, t, i);       // batch axes: registers
     return l;
 }
+
+const Layout *layout_mma_acc(Arena *a, const Type *t, int row, int col, int warps_m, int warps_n) {
+    return mma_acc(a, t, row, col, warps_m, warps_n, false);
+}
+const Layout *layout_mma_pairs(Arena *a, const Type *t, int row, int col, int warps) { return mma_acc(a, t, row, col, warps, 1, true); }
+bool layout_in_pairs(const Layout *l, int row) { return l->nreg > 1 && l->reg[1] == (uint32_t)1 << l->off[row]; }
 
 // ---- projecting ----------------------------------------------------------------------------------
 

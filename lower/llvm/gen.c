@@ -641,3 +641,7 @@ GenFn *const gen_table[OP_T_COUNT] = {
     TILE_OPS(X)
 #undef X
 };
+
+LLVMValueRef gen_permute(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef how) {
+    return gen_asm(g, g->i32, "prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", 3, (LLVMValueRef[]){a, b, how}, false, false);
+}

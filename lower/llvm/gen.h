@@ -140,6 +140,7 @@ enum { BARRIER_ALL, BARRIER_CONSUMERS, BARRIER_STORE, BARRIER_TURN = 4, BARRIER_
 enum { GROUP_THREADS = 128 };                                      // of a warp group
 
 // ---- 32-bit arithmetic
+LLVMValueRef gen_permute(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef how);      // prmt
 static inline LLVMValueRef gen_add(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(g->B, a, b, ""); }
 static inline LLVMValueRef gen_times(Gen *g, LLVMValueRef x, int64_t k) { return LLVMBuildMul(g->B, x, gen_i32(g, k), ""); }
 static inline LLVMValueRef gen_bits(Gen *g, LLVMValueRef x, int from, int mask) {      // mask, of the bits from `from` on

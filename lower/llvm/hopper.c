@@ -208,7 +208,7 @@ static void cluster_barrier(Gen *g) {
 
 // Does it prepare what the other brings? Then it is warps, not one thread.
 static bool prepares(const Region *r) {
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_buffer_low) return true;
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_buffer_low || op->code == OP_T_buffer_turn) return true;
     return false;
 }
 
@@ -459,9 +459,9 @@ static LLVMTypeRef acc_struct(Gen *g, LLVMTypeRef of, int n) {
     return LLVMStructTypeInContext(g->C, t, (unsigned)n, 0);
 }
 
-// A left operand of 32-bit elements that threads take from the stage: for its low parts, or since k is outside.
+// A left operand that threads take from the stage: for its low parts, or since k is outside of elements that are no 16 bits.
 static bool by_threads(const Op *op) {
-    return op->in[0]->type.kind == TY_BUFFER && op->in[0]->type.elem == EL_f32 && (op_low(op) || op->attr & 1);
+    return op->in[0]->type.kind == TY_BUFFER && (op_in_pairs(op) || (op->in[0]->type.elem == EL_f32 && (op_low(op) || op->attr & 1)));
 }
 
 // Where accumulators are values of LLVM's (llvm/acc.c says where): tied to the products as operands, and threaded through waits.
@@ -477,7 +477,7 @@ static void tied_wgmma(Gen *g, Op *op) {
     int step = 32 / elem_bytes(eb), steps = (int)(axis_extent(k_axis) / step), n = 0, da = acc_in ? 2 * regs : regs, db = da + 1;
     if (ea != eb && elem_is_int(eb)) gen_need(g, offsetof(Target, has_wgmma_mixed));
     bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
-    if (by_threads(op)) ice("a left operand of f32 where groups take turns");
+    if (by_threads(op)) ice("a left operand by threads where groups take turns");
     int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op) ? (int)joined_wait(op)->imm : -1;
     LLVMValueRef args[520];
     Buf text = {0}, cons = {0};
@@ -588,10 +588,11 @@ static void put_list(Buf *text, const char *prefix, int from, int n) {          
 
 // The same where threads bring the left operand, and of f32 as three of tf32: small terms first. The wait is part of it, since ptxas does not keep what
 // a product reads from registers.
-static void wgmma_of_f32(Gen *g, Op *op, int at, int per, int blocks, int steps) {
+static void wgmma_by_threads(Gen *g, Op *op, int at, int per, int blocks, int steps) {
     const Op *wait = joined_wait(op);
     const Val *read = wait && acc_read(g->accs, wait->out[0]) ? wait->out[0] : NULL, *low = op_low(op);
-    bool acc_in = op->flags & HAS_ACC;
+    bool acc_in = op->flags & HAS_ACC, ints = op->out[0]->type.elem == EL_i32;
+    Elem ea = (Elem)op->in[0]->type.elem, eb = (Elem)op->in[1]->type.elem;
     int words = 4 * steps * blocks, first = read ? blocks * per : 0, from_b = first + words * (low ? 2 : 1);
     LLVMValueRef word[2 * 4 * 64], group = op->imm > 1 ? g->slice : g->f->groups > 1 ? LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "") : NULL;
     if (words > 4 * 64) ice("%d registers of a left operand", words);
@@ -606,11 +607,11 @@ static void wgmma_of_f32(Gen *g, Op *op, int at, int per, int blocks, int steps)
             buf_printf(text, "add.s64 db, $%d, %lld;\n", from_b, by);
             if (low) buf_printf(text, "add.s64 dl, $%d, %lld;\n", from_b + 1, by);
             for (int term = low ? 0 : 2; term < 3; term++) {        // al b, a bl, a b
-                buf_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk8.f32.tf32.tf32 ", per * 2);
+                buf_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", per * 2, 32 / elem_bytes(ea), ints ? "s32" : "f32", operand_type(ea), operand_type(eb));
                 put_list(text, "%acc", at + m * per, per);
                 buf_puts(text, ", ");
                 put_list(text, "$", first + (term == 0 ? words : 0) + 4 * (m * steps + k), 4);
-                buf_printf(text, ", %s, %d, 1, 1;\n", term == 1 ? "dl" : "db", acc_in || k > 0 || (low && term > 0));
+                buf_printf(text, ", %s, %d%s;\n", term == 1 ? "dl" : "db", acc_in || k > 0 || (low && term > 0), ints ? "" : ", 1, 1");
             }
         }
     buf_printf(text, "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned %d;\n", wait ? (int)wait->imm : 0);
@@ -640,7 +641,7 @@ void emit_wgmma(Gen *g, Op *op) {
     if (acc_in) acc_put(g, op->in[4], o);
 
     // This group's 64 rows: in the layout they are the warps' bits, repeated `blocks` times.
-    if (by_threads(op)) { wgmma_of_f32(g, op, at, per, blocks, steps); return; }
+    if (by_threads(op)) { wgmma_by_threads(g, op, at, per, blocks, steps); return; }
     LLVMValueRef at_a = in_regs ? NULL : stage_at(g, a, gen_get(g, op->in[2], 0)), at_b = stage_at(g, b, gen_get(g, op->in[3], 0));
     if (!in_regs) at_a = own_rows(g, op, at_a);
     Pieces p = {0};

@@ -11,17 +11,18 @@ static LLVMValueRef times(Gen *g, LLVMValueRef a, int64_t k) { return LLVMBuildM
 static LLVMValueRef below(Gen *g, LLVMValueRef x, int64_t n) { return LLVMBuildAnd(g->B, x, gen_i32(g, n - 1), ""); }
 static LLVMValueRef down(Gen *g, LLVMValueRef x, int by) { return LLVMBuildLShr(g->B, x, gen_i32(g, by), ""); }
 
-static LLVMValueRef first_byte(Gen *g, const Val *buffer, LLVMValueRef stage) {
+LLVMValueRef gen_stage_byte(Gen *g, const Val *buffer, LLVMValueRef stage) {
     const Type *t = &buffer->type;
     return add(g, gen_i32(g, buffer->def->attr), times(g, stage, t->shape[0] * t->shape[1] * elem_bytes((Elem)t->elem)));
 }
 
 void gen_left_words(Gen *g, const Op *op, LLVMValueRef group, int blocks, int steps, LLVMValueRef *words) {
+    if (op_in_pairs(op)) { gen_left_bytes(g, op, group, blocks, steps, words); return; }
     bool columns = op->attr & 1;                                   // k is the outer dimension
     Shared s;
     SharedAt at;
     buffer_shape(&op->in[0]->type, &s);
-    s.base = first_byte(g, op->in[0], gen_get(g, op->in[2], 0));
+    s.base = gen_stage_byte(g, op->in[0], gen_get(g, op->in[2], 0));
     s.ring = true;
     LLVMValueRef row = times(g, below(g, g->warp, 4), 16), lane[2];
     if (group) row = add(g, row, times(g, group, 64));
@@ -42,6 +43,12 @@ void gen_left_words(Gen *g, const Op *op, LLVMValueRef group, int blocks, int st
         }
 }
 
+void gen_prepared(Gen *g, const Val *bar, LLVMValueRef stage) {
+    gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
+    gen_barrier_warp(g);
+    gen_arrive(g, bar, stage);
+}
+
 // 16 bytes a lane at a time, several of them on their way: a loop where they are many.
 enum { TOGETHER = 8, THREADS = 32 * LOW_WARPS };
 
@@ -51,7 +58,7 @@ void emit_buffer_low(Gen *g, Op *op) {
     int each = TOGETHER;
     while (bytes % (round * each)) each--;                         // ends: a stage has 8 rows of 32 bytes or more
     LLVMValueRef stage = gen_get(g, op->in[1], 0), thread = LLVMBuildSub(g->B, g->tid, gen_i32(g, g->prepares - 1), "");
-    LLVMValueRef from = first_byte(g, op->in[0], stage), to = first_byte(g, op->in[2], stage), start = times(g, thread, 16), more;
+    LLVMValueRef from = gen_stage_byte(g, op->in[0], stage), to = gen_stage_byte(g, op->in[2], stage), start = times(g, thread, 16), more;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->B), loop = gen_block(g, "low"), done = gen_block(g, "parted");
     LLVMTypeRef v4 = LLVMVectorType(g->i32, 4);
     LLVMBuildBr(g->B, loop);
@@ -75,7 +82,5 @@ void emit_buffer_low(Gen *g, Op *op) {
     LLVMAddIncoming(at, &more, &loop, 1);
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, more, gen_i32(g, bytes), ""), loop, done);
     LLVMPositionBuilderAtEnd(g->B, done);
-    gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
-    gen_barrier_warp(g);
-    gen_arrive(g, op->in[3], stage);
+    gen_prepared(g, op->in[3], stage);
 }

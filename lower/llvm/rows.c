@@ -42,10 +42,6 @@ static LLVMValueRef choose(Gen *g, LLVMValueRef c, LLVMValueRef a, LLVMValueRef 
     return LLVMBuildSelect(g->B, c, a, b, "");
 }
 
-static LLVMValueRef permute(Gen *g, LLVMValueRef a, LLVMValueRef b, LLVMValueRef how) {
-    return gen_asm(g, g->i32, "prmt.b32 $0, $1, $2, $3;", "=r,r,r,r", 3, (LLVMValueRef[]){a, b, how}, false, false);
-}
-
 static void put(Gen *g, LLVMValueRef at, int64_t imm, LLVMValueRef word, LLVMTypeRef t) {
     LLVMValueRef x = LLVMTypeOf(word) == t ? word
                      : t == g->i16         ? LLVMBuildTrunc(g->B, word, t, "")
@@ -92,11 +88,11 @@ static void put_rows(const Rows *o, LLVMValueRef slot, int block, int column, LL
     at = choose(g, odd, plus(g, at, -2), at);
     for (int e = 0; e < eights; e++) {
         LLVMValueRef w[] = {gen_word(g, o->v, from + 4 * e, 2), gen_word(g, o->v, from + 4 * e + 2, 2)};
-        LLVMValueRef high = permute(g, w[0], w[1], gen_i32(g, 0x7632)),
+        LLVMValueRef high = gen_permute(g, w[0], w[1], gen_i32(g, 0x7632)),
                      given = before ? choose(g, last, before, high) : high;
         LLVMValueRef got = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4,
                                     (LLVMValueRef[]){gen_i32(g, -1), given, neighbour, gen_i32(g, 31)}, 0, NULL);
-        for (int k = 0; k < 2; k++) put(g, at, e * 16 + k * below, permute(g, w[k], got, how[k]), g->i32);
+        for (int k = 0; k < 2; k++) put(g, at, e * 16 + k * below, gen_permute(g, w[k], got, how[k]), g->i32);
         before = high;
     }
     LLVMBasicBlockRef yes = gen_block(g, "last"), go = gen_block(g, "rows");       // the last column of an odd row

@@ -10,7 +10,7 @@
 //
 // An accumulator's registers lie in memory as (column, column + 1), (row + 8), then eight columns on (layout_mma_acc):
 // two 16-bit elements are a word and four words a stmatrix; 32-bit elements go in pairs. 16 bytes at a row's place x are
-// at x ^ (row % 8), which spreads both over all banks.
+// at x ^ (row % 8), which spreads both over all banks. Rows in pairs (layout_mma_pairs) are neighbours instead of eight apart.
 #include "lower/llvm/gen.h"
 
 typedef struct Out {
@@ -21,6 +21,7 @@ typedef struct Out {
     LLVMValueRef group, elected, slot;
     // of an element; columns of a span; times 64 rows; spans of a row, the last of which may be narrower
     int    size, span, blocks, spans;
+    bool   pairs;
 } Out;
 
 static void group_barrier(const Out *o) {
@@ -54,9 +55,11 @@ static int eights(const Out *o, int span) {              // of columns, in a spa
 
 static void put_16bit(const Out *o, LLVMValueRef slot, int block, int span) {
     Gen *g = o->g;
-    LLVMValueRef l = g->lane, row = gen_add(g, gen_bits(g, l, 0, 7), gen_times(g, gen_bits(g, l, 3, 1), 8));
+    LLVMValueRef l = g->lane, high = gen_bits(g, l, 3, 1), low = gen_bits(g, l, 0, 7);
+    LLVMValueRef row = o->pairs ? gen_add(g, gen_times(g, low, 2), high) : gen_add(g, low, gen_times(g, high, 8));
+    LLVMValueRef phase = o->pairs ? gen_bits(g, row, 0, 7) : gen_bits(g, l, 0, 7);
     row = gen_add(g, row, gen_times(g, gen_bits(g, g->warp, 0, 3), 16));
-    LLVMValueRef chunk = LLVMBuildXor(g->B, gen_bits(g, l, 4, 1), gen_bits(g, l, 0, 7), ""),
+    LLVMValueRef chunk = LLVMBuildXor(g->B, gen_bits(g, l, 4, 1), phase, ""),
                  base = gen_add(g, slot, gen_times(g, row, 128));
     for (int e = 0, n = eights(o, span); e < n; e += 2) {
         bool two = e + 1 < n;
@@ -74,19 +77,20 @@ static void put_32bit(const Out *o, LLVMValueRef slot, int block, int span) {
     Gen *g = o->g;
     LLVMTypeRef pair = LLVMVectorType(g->i32, 2);
     LLVMValueRef below = LLVMBuildLShr(g->B, g->lane, gen_i32(g, 2), ""), c = gen_bits(g, g->lane, 0, 3);
-    LLVMValueRef base = gen_add(g, slot, gen_times(g, gen_add(g, below, gen_times(g, gen_bits(g, g->warp, 0, 3), 16)), 128));
+    LLVMValueRef first = o->pairs ? gen_times(g, below, 2) : below;
+    LLVMValueRef base = gen_add(g, slot, gen_times(g, gen_add(g, first, gen_times(g, gen_bits(g, g->warp, 0, 3), 16)), 128));
     base = gen_add(g, base, gen_times(g, gen_bits(g, c, 0, 1), 8));
     for (int e = 0; e < eights(o, span); e++) {
-        LLVMValueRef x = LLVMBuildXor(g->B, gen_add(g, gen_bits(g, c, 1, 1), gen_i32(g, 2 * e)), below, ""),
-                     at = gen_add(g, base, gen_times(g, x, 16));
+        LLVMValueRef chunk = gen_add(g, gen_bits(g, c, 1, 1), gen_i32(g, 2 * e)), at = NULL;
         for (int h = 0; h < 2; h++) {
-            LLVMValueRef w = LLVMGetUndef(pair);
+            LLVMValueRef w = LLVMGetUndef(pair), phase = o->pairs ? gen_bits(g, gen_add(g, first, gen_i32(g, h)), 0, 7) : below;
+            if (o->pairs || !h) at = gen_add(g, base, gen_times(g, LLVMBuildXor(g->B, chunk, phase, ""), 16));
             for (int k = 0; k < 2; k++) {
                 LLVMValueRef r = gen_get(g, o->v, reg_at(o, block, span * 4 + e) + 2 * h + k);
                 w = LLVMBuildInsertElement(g->B, w, LLVMTypeOf(r) == g->f32 ? LLVMBuildBitCast(g->B, r, g->i32, "") : r,
                                            gen_i32(g, k), "");
             }
-            LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_ring(g, gen_add(g, at, gen_i32(g, h * 8 * 128)))), 8);
+            LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_ring(g, gen_add(g, at, gen_i32(g, h * (o->pairs ? 1 : 8) * 128)))), 8);
         }
     }
 }
@@ -110,6 +114,29 @@ static void put_across(const Out *o, LLVMValueRef left, LLVMValueRef right, int 
                 LLVMSetAlignment(LLVMBuildStore(g->B, gen_get(g, o->v, first + 2 * h + k), gen_ring(g, gen_add(g, at, gen_i32(g, (8 * e + k) * 128)))), 4);
             }
         }
+}
+
+// The same with rows in pairs: a lane has two neighbours of each memory's row, of 16 bits a word of one slot that all four warps write.
+static void put_across_pairs(const Out *o, LLVMValueRef left, LLVMValueRef right, int block, int eight) {
+    Gen *g = o->g;
+    bool wide = o->size == 4;
+    LLVMTypeRef pair = LLVMVectorType(g->i32, 2);
+    LLVMValueRef warp = gen_bits(g, g->warp, 0, 3), below = LLVMBuildLShr(g->B, g->lane, gen_i32(g, 2), ""), c = gen_bits(g, g->lane, 0, 3);
+    LLVMValueRef slot = wide ? LLVMBuildSelect(g->B, LLVMBuildICmp(g->B, LLVMIntULT, warp, gen_i32(g, 2), ""), left, right, "") : left;
+    LLVMValueRef base = gen_add(g, gen_add(g, slot, gen_times(g, c, 2 * 128)), wide ? gen_times(g, gen_bits(g, below, 0, 1), 8) : gen_times(g, gen_bits(g, below, 0, 3), 4));
+    LLVMValueRef chunk = wide ? gen_add(g, gen_times(g, gen_bits(g, warp, 0, 1), 4), gen_bits(g, below, 1, 3)) : gen_add(g, gen_times(g, warp, 2), gen_bits(g, below, 2, 1));
+    for (int k = 0; k < 2; k++) {
+        LLVMValueRef row = gen_add(g, gen_times(g, c, 2), gen_i32(g, k)), at = gen_add(g, base, gen_times(g, LLVMBuildXor(g->B, chunk, row, ""), 16));
+        for (int e = 0; e < 8; e++) {
+            int first = 4 * (block * (int)(axis_extent(o->row) / 8) + 8 * eight + e);
+            LLVMValueRef w = wide ? LLVMGetUndef(pair) : gen_permute(g, gen_word(g, o->v, first, 2), gen_word(g, o->v, first + 2, 2), gen_i32(g, k ? 0x7632 : 0x5410));
+            for (int h = 0; wide && h < 2; h++) {
+                LLVMValueRef r = gen_get(g, o->v, first + 2 * h + k);
+                w = LLVMBuildInsertElement(g->B, w, LLVMTypeOf(r) == g->f32 ? LLVMBuildBitCast(g->B, r, g->i32, "") : r, gen_i32(g, h), "");
+            }
+            LLVMSetAlignment(LLVMBuildStore(g->B, w, gen_ring(g, gen_add(g, at, gen_i32(g, (8 * e + k) * 128)))), wide ? 8 : 4);
+        }
+    }
 }
 
 static LLVMValueRef number(Gen *g, const Val *v) {
@@ -164,31 +191,33 @@ void emit_tma_store(Gen *g, Op *op) {
     o.span = (int)buf->type.shape[1];
     bool across = op->attr == 2;
     o.blocks = (int)axis_extent(across ? o.col : o.row) / 64 / g->f->groups;
-    o.spans = across ? (int)axis_extent(o.row) / 64 * 2 : ((int)axis_extent(o.col) + o.span - 1) / o.span;
+    int together = across ? o.size / 2 : 1;                                  // slots that are written at once
+    o.pairs = layout_in_pairs(o.v->layout, type_axis(&o.v->type, across ? o.col : o.row));
+    o.spans = across ? (int)axis_extent(o.row) / 64 * together : ((int)axis_extent(o.col) + o.span - 1) / o.span;
     o.group = LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "");
     o.elected = LLVMBuildAnd(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, gen_bits(g, g->warp, 0, 3), gen_i32(g, 0), ""),
                              LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), ""), "");
-    int slot_bytes = 64 * 128, all = o.blocks * o.spans, slots = (int)buf->def->imm, step = slots < all ? 1 + across : all;
+    int slot_bytes = 64 * 128, all = o.blocks * o.spans, slots = (int)buf->def->imm, step = slots < all ? together : all;
     LLVMValueRef first = gen_add(g, gen_i32(g, buf->def->attr), gen_times(g, o.group, slot_bytes)), slot[64], at[MAX_RANK];
     if (g->slice) first = gen_add(g, first, gen_times(g, g->slice, slots * slot_bytes));
     for (int n = 0; n < slots; n++) slot[n] = gen_add(g, first, gen_i32(g, n * g->f->groups * slot_bytes));
     for (int n = 0; n < all; n += step) {
         LLVMBasicBlockRef go;
         elected(g, o.elected, &go);
-        wait_read(g, n < slots - across ? n : slots - 1 - across);              // what was sent before this op may have been from any slot
+        wait_read(g, n <= slots - together ? n : slots - together);              // what was sent before this op may have been from any slot
         rejoin(g, go);
         group_barrier(&o);
-        for (int i = n; i < n + step; i += 1 + across)
-            if (across) put_across(&o, slot[i % slots], slot[(i + 1) % slots], i / o.spans, i % o.spans / 2);
+        for (int i = n; i < n + step; i += together)
+            if (across) (o.pairs ? put_across_pairs : put_across)(&o, slot[i % slots], slot[(i + 1) % slots], i / o.spans, i % o.spans / together);
             else (o.size == 2 ? put_16bit : put_32bit)(&o, slot[i % slots], i / o.spans, i % o.spans);
         gen_call(g, "llvm.nvvm.fence.proxy.async.shared_cta", 0, NULL, 0, NULL);
         group_barrier(&o);
         for (int i = n; i < n + step; i++) {
             int span = i % o.spans;
             LLVMValueRef rows = gen_add(g, gen_times(g, o.group, 64), gen_i32(g, i / o.spans * 64 * g->f->groups));        // of the product, before these
-            if (across ? span % 2 == 0 : span == 0) start(&o, across ? gen_i32(g, span / 2 * 64) : rows, at);
+            if (across ? span % together == 0 : span == 0) start(&o, across ? gen_i32(g, span / together * 64) : rows, at);
             elected(g, o.elected, &go);
-            if (across) send(&o, slot[i % slots], at, gen_add(g, rows, gen_i32(g, span % 2 * 32)), false);
+            if (across) send(&o, slot[i % slots], at, gen_add(g, rows, gen_i32(g, span % together * 32)), false);
             else send(&o, slot[i % slots], at, gen_i32(g, span * o.span), op->attr && span == o.spans - 1);
             rejoin(g, go);
         }
