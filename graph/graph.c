@@ -293,6 +293,20 @@ bool g_same_shape(const Node *a, const Node *b) {
     return a->rank == b->rank && ixs_same(a->shape, b->shape, a->rank);
 }
 
+bool g_if_chooses(const Node *n) {
+    const GBody *body = n->sub.body;
+    bool same = n->kind == G_if;
+    for (int i = 0; same && i < n->sub.nresults; i++) same = g_same_shape(body[0].results[i], body[1].results[i]);
+    return same;
+}
+
+void g_mark_sources(bool *mark, const Node *n) {
+    int bodies = n->kind == G_loop ? 1 : n->kind == G_if ? 2 : 0;
+    for (uint32_t k = 0; k < n->nsrc; k++) mark[n->src[k]->id] = true;
+    for (int b = 0; b < bodies; b++)
+        for (int k = 0; k < n->sub.body[b].nresults; k++) mark[n->sub.body[b].results[k]->id] = true;
+}
+
 int g_axis(Graph *g, const Node *n, int64_t axis) {
     if (!n) return -1;
     if (axis >= -n->rank && axis < n->rank) return (int)(axis < 0 ? axis + n->rank : axis);

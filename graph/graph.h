@@ -190,7 +190,8 @@ struct Node {
     };
 };
 
-typedef struct GNamed { const char *name; Node *node; } GNamed;
+// handed: an output that is none of the model's, but what its tail reads (GTail)
+typedef struct GNamed { const char *name; Node *node; bool handed; } GNamed;
 typedef struct GRequire { Ix a, b; const char *from; } GRequire;
 typedef struct GDonated {        // a result, and the input whose memory it takes over (donate.c)
     const char *output, *input;
@@ -374,6 +375,10 @@ const int64_t *g_known_ints(Graph *g, Node *n, int *count);
 
 Ix    g_count(Graph *g, const Node *n);                                  // of elements
 bool  g_same_shape(const Node *a, const Node *b);
+// An if whose sides give values of one shape: in a program these are computed both, and one is chosen by elements.
+bool  g_if_chooses(const Node *n);
+// By node id: what n reads, and what its bodies give.
+void  g_mark_sources(bool *mark, const Node *n);
 // negative from the end; -1 and a message if out of range
 int   g_axis(Graph *g, const Node *n, int64_t axis);
 bool  g_is_const(const Node *n);                                         // G_const

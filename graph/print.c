@@ -282,11 +282,6 @@ static void print_line(Printer *p, const Node *n) {
 
 static void mark(bool *needed, const Node *n) { needed[n->id] = true; }
 
-static void mark_body(bool *needed, const GBody *b) {
-    for (int i = 0; i < b->nparams; i++) mark(needed, b->params[i]);
-    for (int i = 0; i < b->nresults; i++) mark(needed, b->results[i]);
-}
-
 void graph_print(Buf *to, const Graph *g) {
     bool *needed = checked_alloc((g->nodes.n + 1) * sizeof *needed);
     Printer p = {.to = to, .g = g, .number = checked_alloc((g->nodes.n + 1) * sizeof(int))};
@@ -296,9 +291,9 @@ void graph_print(Buf *to, const Graph *g) {
     for (uint32_t i = g->nodes.n; i-- > 0;) {                // users come after their sources
         const Node *n = g->nodes.at[i];
         if (!needed[i]) continue;
-        for (uint32_t k = 0; k < n->nsrc; k++) mark(needed, n->src[k]);
-        if (n->kind == G_loop || n->kind == G_if) mark_body(needed, &n->sub.body[0]);
-        if (n->kind == G_if) mark_body(needed, &n->sub.body[1]);
+        g_mark_sources(needed, n);
+        for (int b = 0; b < (n->kind == G_loop) + 2 * (n->kind == G_if); b++)
+            for (int k = 0; k < n->sub.body[b].nparams; k++) mark(needed, n->sub.body[b].params[k]);
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];

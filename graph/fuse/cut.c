@@ -51,15 +51,12 @@ static bool too_long(const Node *n) {
 }
 
 static bool has_form(const Cut *c, const Node *n) {
-    if (n->kind == G_if) {                                   // one of two values of a shape is chosen by elements (branches.c)
-        const GBody *body = n->sub.body;
-        for (int k = 0; k < n->sub.nresults; k++) {
-            const Node *a = body[0].results[k], *b = body[1].results[k];
-            if (!g_same_shape(a, b) || c->tail[a->id] || c->tail[b->id]) return false;
-        }
-        return true;
+    if (n->kind == G_if && g_if_chooses(n)) {
+        bool tail = false;
+        for (int k = 0; k < 2 * n->sub.nresults; k++) tail |= c->tail[n->sub.body[k % 2].results[k / 2]->id];
+        return !tail;
     }
-    return n->kind != G_host && n->kind != G_loop && n->kind != G_param && !too_long(n);
+    return n->kind != G_if && n->kind != G_host && n->kind != G_loop && n->kind != G_param && !too_long(n);
 }
 
 const Node *graph_settled_by(const Graph *g, const Node *n) {
@@ -87,21 +84,13 @@ static void divide(Cut *c) {
     }
 }
 
-static void ask(Cut *c, const Node *n) {
-    c->needed[n->id] = true;
-    for (uint32_t k = 0; k < n->nsrc; k++) c->needed[n->src[k]->id] = true;
-    int sides = n->kind == G_loop ? 1 : n->kind == G_if ? 2 : 0;
-    for (int b = 0; b < sides; b++)
-        for (int k = 0; k < n->sub.body[b].nresults; k++) c->needed[n->sub.body[b].results[k]->id] = true;
-}
-
 // What the head hands on, in the order of the graph: its own results are there already.
 static void hand_on(Cut *c, GTail *t) {
     Graph *g = c->g;
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         Node *n = g->nodes.at[i];
         if (!c->needed[i] || (!c->tail[i] && c->work[i])) continue;
-        ask(c, n);                                           // of the tail, or of inputs and weights alone
+        g_mark_sources(c->needed, n);                        // of the tail, or of inputs and weights alone
         t->values += c->tail[i] && n->kind != G_param;
         if (c->tail[i] && !has_form(c, n) && n->kind != G_param) c->first = n, c->settled |= graph_settled_by(g, n) != NULL;
     }
@@ -110,7 +99,9 @@ static void hand_on(Cut *c, GTail *t) {
         if (!c->needed[i] || c->tail[i] || !c->work[i]) continue;
         bool result = false;
         for (uint32_t k = 0; k < g->outputs.n; k++) result |= g->outputs.at[k].node == n;
-        if (!result) g_output(g, n->name ? n->name : arena_printf(g->arena, "part_%u", g->outputs.n + 1), n);
+        if (result) continue;
+        g_output(g, n->name ? n->name : arena_printf(g->arena, "part_%u", g->outputs.n + 1), n);
+        g->outputs.at[g->outputs.n - 1].handed = true;
     }
 }
 

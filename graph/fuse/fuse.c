@@ -34,7 +34,7 @@ static void store(State *s, Node *n, int group, const char *why) {
 static int passing(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     bool heavy = s->heavy[fuse_is_kept(n) ? n->src[0]->id : n->id];
-    if (p->many || s->is_output[n->id]) return -1;
+    if (p->many || s->result[n->id]) return -1;
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = fuse_group_at(s, p->at.at[i].group);
         uint64_t all = fuse_all_root_axes(s, f);
@@ -54,7 +54,7 @@ static int passing(State *s, const Node *n) {
 // A group of the same rows that reduces them in passing and may store the result: a mean by the kernel of the variance.
 static int passing_rows(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
-    if (p->many || s->is_output[n->id] || graph_longer_than_kept(n)) return -1;
+    if (p->many || s->result[n->id] || graph_longer_than_kept(n)) return -1;
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = fuse_group_at(s, p->at.at[i].group);
         uint64_t axes = fuse_used_axes(p->at.at[i].coord, n->rank);
@@ -117,7 +117,7 @@ static const char *laid_out(const Node *n) {
 
 static void elementwise(State *s, Node *n) {
     if (graph_loaded(n)) return;
-    const char *why = s->is_output[n->id]  ? "a result of the model"
+    const char *why = s->result[n->id]  ? s->result[n->id]
                       : s->in_place[n->id] ? "a scatter updates it in place"
                       : fuse_is_kept(n)         ? laid_out(n)
                                            : fuse_element_refused(s, n);
@@ -167,7 +167,7 @@ static void no_kernel(State *s, const Node *n) {
 }
 
 static void reduction(State *s, Node *n) {
-    const char *why = s->is_output[n->id] ? "a result of the model" : fuse_reduce_refused(s, n);
+    const char *why = s->result[n->id] ? s->result[n->id] : fuse_reduce_refused(s, n);
     if (why && passing_rows(s, n) >= 0) {
         Place p = s->places[n->id].at.at[passing_rows(s, n)];
         store(s, n, p.group, why);
@@ -184,7 +184,7 @@ static void reduction(State *s, Node *n) {
 
 static void product(State *s, Node *n) {
     bool whole = fuse_whole_rows(s, n, n);
-    const char *why = whole ? NULL : s->is_output[n->id] ? "a result of the model" : fuse_product_refused(s, n);
+    const char *why = whole ? NULL : s->result[n->id] ? s->result[n->id] : fuse_product_refused(s, n);
     if (why) {
         own_group(s, n, why);
         return;
@@ -225,14 +225,14 @@ static void projection(State *s, Node *n) {
 // Movement costs nothing.
 static void movement(State *s, Node *n) {
     const char *large = n->kind == G_gather ? fuse_grows_too_large(s, n) : NULL;
-    if (s->is_output[n->id] || s->in_place[n->id] || s->places[n->id].many || layout(s, n)) elementwise(s, n);
+    if (s->result[n->id] || s->in_place[n->id] || s->places[n->id].many || layout(s, n)) elementwise(s, n);
     else if (large) own_group(s, n, large);
     else fuse_join_all(s, n);
 }
 
 static void place(State *s, Node *n) {
     GNum literal;
-    bool output = s->is_output[n->id];
+    bool output = s->result[n->id] != NULL;
     if (g_scalar_value(n, &literal) && !output && !s->in_place[n->id]) return;
     if (fuse_is_weight(s, n) && !output) {
         const char *why = fuse_scattered(s, n)       ? "weights in the order in which their product reads them"
@@ -295,7 +295,7 @@ Fusion *graph_fuse(Graph *g) {
     s.f->stored = NEW_N(g->arena, bool, n);
     s.f->why = NEW_N(g->arena, const char *, n);
     s.needed = NEW_N(g->arena, bool, n);
-    s.is_output = NEW_N(g->arena, bool, n);
+    s.result = NEW_N(g->arena, const char *, n);
     s.in_place = NEW_N(g->arena, bool, n);
     s.weight = NEW_N(g->arena, int, n);
     s.heavy = NEW_N(g->arena, bool, n);
@@ -308,8 +308,11 @@ Fusion *graph_fuse(Graph *g) {
     s.weights_of = NEW_N(g->arena, const Node *, n);
     s.places = NEW_N(g->arena, struct Places, n);
     for (uint32_t i = 0; i < n; i++) s.f->maker[i] = -1;
-    for (uint32_t i = 0; i < g->outputs.n; i++)
-        s.needed[g->outputs.at[i].node->id] = s.is_output[g->outputs.at[i].node->id] = true;
+    for (uint32_t i = 0; i < g->outputs.n; i++) {
+        GNamed o = g->outputs.at[i];
+        s.needed[o.node->id] = true;
+        if (!o.handed || !s.result[o.node->id]) s.result[o.node->id] = o.handed ? "the interpreter goes on with it" : "a result of the model";
+    }
     for (uint32_t i = 0; i < g->donated.n; i++)
         if (!g->donated.at[i].refused) s.needed[g->donated.at[i].updated->id] = true;
     fuse_count_users(&s);

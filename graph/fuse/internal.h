@@ -16,7 +16,8 @@ typedef struct Place { int group; const Ix *coord; } Place;
 typedef struct State {
     Graph  *g;
     Fusion *f;
-    bool   *needed, *is_output, *in_place;   // in_place: a scatter updates it, so it must be in memory
+    const char **result;         // by node id: which result it is, in words; NULL: none
+    bool   *needed, *in_place;   // in_place: a scatter updates it, so it must be in memory
     int    *users;               // nodes that are needed and read it
     int    *weight;              // operations to compute one element from what is in memory, if everything joins
     bool   *deep;                // there is an exponential, sine, .. below

@@ -44,7 +44,7 @@ bool fuse_whole_rows(State *s, const Node *product, const Node *x) {
     const struct Places *p = &s->places[x->id];
     const Ix *coord[MAX_PLACES];
     int group = fuse_only_group(s, x);
-    if (group < 0 || p->at.n > MAX_PLACES || s->is_output[x->id]) return false;
+    if (group < 0 || p->at.n > MAX_PLACES || s->result[x->id]) return false;
     for (uint32_t i = 0; i < p->at.n; i++) coord[i] = p->at.at[i].coord;
     return graph_rows_of_product(s->g, product, x, fuse_group_at(s, group), (int)p->at.n, coord);
 }

@@ -8,12 +8,6 @@
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
-static bool one_shape(const Node *n) {
-    for (int i = 0; i < n->sub.nresults; i++)
-        if (!g_same_shape(n->sub.body[0].results[i], n->sub.body[1].results[i])) return false;
-    return true;
-}
-
 // What outputs need, the sides of ifs too. False: there is something to leave alone, or nothing to do.
 static bool alive_with_sides(Rewrite *r) {
     Graph *g = r->g;
@@ -24,11 +18,9 @@ static bool alive_with_sides(Rewrite *r) {
     for (uint32_t i = r->n; i-- > 0;) {
         const Node *n = g->nodes.at[i];
         if (!r->alive[i]) continue;
-        if (n->kind == G_loop || (n->kind == G_if && !one_shape(n))) return false;
+        if (n->kind == G_loop || (n->kind == G_if && !g_if_chooses(n))) return false;
         any |= n->kind == G_if;
-        for (uint32_t k = 0; k < n->nsrc; k++) r->alive[n->src[k]->id] = true;
-        for (int side = 0; n->kind == G_if && side < 2; side++)
-            for (int k = 0; k < n->sub.body[side].nresults; k++) r->alive[n->sub.body[side].results[k]->id] = true;
+        g_mark_sources(r->alive, n);
     }
     return any;
 }
