@@ -124,74 +124,97 @@ uint32_t convert_room(Gen *g, const Op *op) {
     return (uint32_t)(arrange(x, op->out[0]->layout, size).elems * size);
 }
 
-void emit_convert(Gen *g, Op *op) {
-    Val *x = op->in[0], *o = op->out[0];
-    Elem e = (Elem)x->type.elem;
-    int rank = x->type.rank;
-    int *from = by_registers(g, x, o), size = size_of(g, x);
-    if (from) {
-        for (int r = 0, n = layout_regs(o->layout); r < n; r++) gen_set(g, o, r, gen_get(g, x, from[r]));
-        return;
+// A tile on its way through shared memory: how it lies there, from where on, and what an element is there.
+typedef struct Way { const Val *x, *o; Elem e; int size; Mem m; LLVMTypeRef unit; LLVMValueRef area; } Way;
+
+// Elements that are stored and loaded as words that hold several of them.
+static bool in_words(const Way *w, int v) { return w->size < 4 && v * w->size >= 4 && w->e != EL_bool; }
+
+static LLVMValueRef place(Gen *g, const Way *w, const Layout *l, LLVMValueRef at, int r) {
+    return gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(l, &w->m, w->x->type.rank, w->size, r)), ""));
+}
+
+// Registers r on of the source, v of them, as one value in memory.
+static LLVMValueRef packed(Gen *g, const Way *w, int r, int v) {
+    const Val *x = w->x;
+    int bytes = v * w->size;
+    if (in_words(w, v)) {
+        LLVMTypeRef vt = LLVMVectorType(g->i32, (unsigned)(bytes / 4));
+        LLVMValueRef p = bytes == 4 ? gen_word(g, x, r, v) : LLVMGetUndef(vt);
+        for (int i = 0; i < v && bytes > 4; i += 4 / w->size)
+            p = LLVMBuildInsertElement(g->B, p, gen_word(g, x, r + i, 4 / w->size), gen_i32(g, i * w->size / 4), "");
+        return p;
     }
-    Mem m = arrange(x, o->layout, size);
-    LLVMTypeRef unit = e == EL_bool ? g->i8 : LLVMIntTypeInContext(g->C, (unsigned)size * 8);
-    LLVMValueRef area = gen_scratch(g, (uint32_t)(m.elems * size));
-    gen_barrier(g);
-    LLVMValueRef owner = gen_owner(g, x->layout);
+    if (v == 1) return bytes_of(g, gen_get(g, x, r), w->e);
+    LLVMValueRef p = LLVMGetUndef(LLVMVectorType(w->unit, (unsigned)v));
+    for (int i = 0; i < v; i++) p = LLVMBuildInsertElement(g->B, p, bytes_of(g, gen_get(g, x, r + i), w->e), gen_i32(g, i), "");
+    return p;
+}
+
+// Registers r on of the result, v of them, from their place.
+static void unpack(Gen *g, const Way *w, int r, int v, LLVMValueRef from) {
+    const Val *o = w->o;
+    int bytes = v * w->size;
+    bool words = in_words(w, v);
+    LLVMTypeRef one = words ? g->i32 : w->unit;
+    int many = words ? bytes / 4 : v;
+    LLVMValueRef p = LLVMBuildLoad2(g->B, many > 1 ? LLVMVectorType(one, (unsigned)many) : one, from, "");
+    LLVMSetAlignment(p, (unsigned)bytes);
+    if (words && bytes == 4) gen_set_word(g, o, r, v, p);
+    for (int i = 0; words && i < v && bytes > 4; i += 4 / w->size)
+        gen_set_word(g, o, r + i, 4 / w->size, LLVMBuildExtractElement(g->B, p, gen_i32(g, i * w->size / 4), ""));
+    for (int i = 0; !words && i < v; i++)
+        gen_set(g, o, r + i, of_bytes(g, v > 1 ? LLVMBuildExtractElement(g->B, p, gen_i32(g, i), "") : p, w->e));
+}
+
+// Only who owns an element puts it there.
+static void put(Gen *g, const Way *w) {
+    const Layout *l = w->x->layout;
+    LLVMValueRef owner = gen_owner(g, l);
     LLVMBasicBlockRef write = NULL, go = NULL;
     if (owner) {
         write = gen_block(g, "put"); go = gen_block(g, "got");
         LLVMBuildCondBr(g->B, owner, write, go);
         LLVMPositionBuilderAtEnd(g->B, write);
     }
-    int n = layout_regs(x->layout), v = run(x->layout, &m, size);
+    int n = layout_regs(l), v = run(l, &w->m, w->size);
     int64_t limit[MAX_AXES] = {0};
-    LLVMValueRef at = LLVMBuildAdd(g->B, lane_offset(g, x->layout, &m, rank, size, limit), area, "");
+    LLVMValueRef at = LLVMBuildAdd(g->B, lane_offset(g, l, &w->m, w->x->type.rank, w->size, limit), w->area, "");
     for (int r = 0; r < n; r += v) {
-        LLVMValueRef p = gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(x->layout, &m, rank, size, r)), ""));
-        LLVMValueRef st;
-        if (size < 4 && v * size >= 4 && e != EL_bool) {
-            LLVMTypeRef vt = LLVMVectorType(g->i32, (unsigned)(v * size / 4));
-            LLVMValueRef w = v * size == 4 ? gen_word(g, x, r, v) : LLVMGetUndef(vt);
-            for (int i = 0; i < v && v * size > 4; i += 4 / size)
-                w = LLVMBuildInsertElement(g->B, w, gen_word(g, x, r + i, 4 / size), gen_i32(g, i * size / 4), "");
-            st = LLVMBuildStore(g->B, w, p);
-        } else if (v > 1) {
-            LLVMValueRef w = LLVMGetUndef(LLVMVectorType(unit, (unsigned)v));
-            for (int i = 0; i < v; i++)
-                w = LLVMBuildInsertElement(g->B, w, bytes_of(g, gen_get(g, x, r + i), e), gen_i32(g, i), "");
-            st = LLVMBuildStore(g->B, w, p);
-        } else {
-            st = LLVMBuildStore(g->B, bytes_of(g, gen_get(g, x, r), e), p);
-        }
-        LLVMSetAlignment(st, (unsigned)(v * size));
+        LLVMValueRef to = place(g, w, l, at, r);
+        LLVMSetAlignment(LLVMBuildStore(g->B, packed(g, w, r, v), to), (unsigned)(v * w->size));
     }
     if (owner) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
-    gen_barrier(g);
-    n = layout_regs(o->layout);
-    v = run(o->layout, &m, size);
-    while (v > 1 && layout_span(o->layout, m.fast) > layout_span(x->layout, m.fast) &&
-           layout_span(x->layout, m.fast) % v)
-        v /= 2;
+}
+
+static void take(Gen *g, const Way *w) {
+    const Layout *l = w->o->layout, *from = w->x->layout;
+    int n = layout_regs(l), v = run(l, &w->m, w->size);
+    int64_t limit[MAX_AXES];
+    while (v > 1 && layout_span(l, w->m.fast) > layout_span(from, w->m.fast) && layout_span(from, w->m.fast) % v) v /= 2;
     for (int r = 0; r < n; r += v) {
-        if (!written_part(x, o->layout, r, limit)) {
-            for (int i = 0; i < v; i++) gen_set(g, o, r + i, of_bytes(g, LLVMConstNull(unit), e));
+        if (!written_part(w->x, l, r, limit)) {
+            for (int i = 0; i < v; i++) gen_set(g, w->o, r + i, of_bytes(g, LLVMConstNull(w->unit), w->e));
             continue;
         }
-        at = LLVMBuildAdd(g->B, lane_offset(g, o->layout, &m, rank, size, limit), area, "");
-        LLVMValueRef p = gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(o->layout, &m, rank, size, r)), ""));
-        if (size < 4 && v * size >= 4 && e != EL_bool) {
-            LLVMValueRef w = LLVMBuildLoad2(
-                g->B, v * size == 4 ? g->i32 : LLVMVectorType(g->i32, (unsigned)(v * size / 4)), p, "");
-            LLVMSetAlignment(w, (unsigned)(v * size));
-            if (v * size == 4) gen_set_word(g, o, r, v, w);
-            for (int i = 0; i < v && v * size > 4; i += 4 / size)
-                gen_set_word(g, o, r + i, 4 / size, LLVMBuildExtractElement(g->B, w, gen_i32(g, i * size / 4), ""));
-        } else {
-            LLVMValueRef w = LLVMBuildLoad2(g->B, v > 1 ? LLVMVectorType(unit, (unsigned)v) : unit, p, "");
-            LLVMSetAlignment(w, (unsigned)(v * size));
-            for (int i = 0; i < v; i++)
-                gen_set(g, o, r + i, of_bytes(g, v > 1 ? LLVMBuildExtractElement(g->B, w, gen_i32(g, i), "") : w, e));
-        }
+        LLVMValueRef at = LLVMBuildAdd(g->B, lane_offset(g, l, &w->m, w->x->type.rank, w->size, limit), w->area, "");
+        unpack(g, w, r, v, place(g, w, l, at, r));
     }
+}
+
+void emit_convert(Gen *g, Op *op) {
+    const Val *x = op->in[0], *o = op->out[0];
+    int *from = by_registers(g, x, o), size = size_of(g, x);
+    if (from) {
+        for (int r = 0, n = layout_regs(o->layout); r < n; r++) gen_set(g, o, r, gen_get(g, x, from[r]));
+        return;
+    }
+    Elem e = (Elem)x->type.elem;
+    Way w = {.x = x, .o = o, .e = e, .size = size, .m = arrange(x, o->layout, size)};
+    w.unit = e == EL_bool ? g->i8 : LLVMIntTypeInContext(g->C, (unsigned)size * 8);
+    w.area = gen_scratch(g, (uint32_t)(w.m.elems * size));
+    gen_barrier(g);
+    put(g, &w);
+    gen_barrier(g);
+    take(g, &w);
 }

@@ -1,0 +1,271 @@
+// Anchors: the layouts that something dictates, in the order in which they may ask.
+//
+//     gathers     rows that a producer copies: whose lane has whose number
+//     products    accumulators and operands of mma.sync and wgmma
+//     memory      neighbouring lanes on neighbouring bytes; the deepest in loops and the largest first
+//     folds       of what nothing in memory has the form of: its result's layout, lifted
+//     the rest    a plain one
+//
+// From each one the layout flows (assign.c) before the next is asked.
+#include "lower/layout/assign.h"
+
+enum { COPY_WARPS = 4 };             // of a producer that gathers
+enum { FOLDED = 8 };                 // elements of a short row that a lane holds: softmax of 262144 x 50 17.9 us, 24.4 where all lanes share a row
+
+static Val *root_of(const Assign *s, Val *axis) {
+    while (s->root[axis->id]) axis = s->root[axis->id];
+    return axis;
+}
+
+static int same_lanes(const Assign *s, const Type *t, Val *axis) {      // position in t of the axis, or of one renamed to it
+    for (int i = 0; i < t->rank; i++) if (root_of(s, t->axis[i]) == root_of(s, axis)) return i;
+    return -1;
+}
+
+static void join_renamed(Assign *s) {
+    s->root = NEW_N(s->f->arena, Val *, s->f->nvals + 1);
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        Val *from = op->code == OP_T_rename ? root_of(s, op->in[1]) : NULL, *to = from ? root_of(s, op->in[2]) : NULL;
+        if (from != to) s->root[from->id] = to;
+    }
+}
+
+// Axes of the type that some reduction folds, scan or sort runs along, while another axis stays: partial results would
+// cross warps; and those that a load of fewer axes lacks: a thread that has several places along them loads once.
+static uint32_t reduced(const Assign *s, const Type *t) {
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        bool along = assign_keeps_axis(op);
+        for (int k = 1; k < op->nin && (op->code == OP_T_reduce || along); k++) {
+            int pos = same_lanes(s, t, op->in[k]);
+            if (pos >= 0 && op->out[0]->type.rank > along) mask |= 1u << pos;
+        }
+        if (op->code != OP_T_load || op->out[0]->type.rank == 0 || !assign_subset(&op->out[0]->type, t)) continue;
+        for (int k = 0; k < t->rank; k++) if (type_axis(&op->out[0]->type, t->axis[k]) < 0) mask |= 1u << k;
+    }
+    return mask;
+}
+
+static const Layout *plain_near(Assign *s, const Type *t, int first, int vec, int near) {
+    Blocked b = {.vec = vec, .warps = s->f->warps, .near = near, .keep = reduced(s, t)};
+    int n = 0;
+    if (first >= 0) b.order[n++] = first;
+    for (int i = t->rank - 1; i >= 0; i--) if (i != first) b.order[n++] = i;
+    if (s->f->plain && t->rank && (b.keep >> b.order[0] & 1)) b.fold = FOLDED;
+    return layout_blocked(s->f->arena, t, &b);
+}
+
+static const Layout *plain(Assign *s, const Type *t, int first, int vec) { return plain_near(s, t, first, vec, 0); }
+
+static bool same_but_constant(const Affine *x, const Affine *y) {
+    if (x->nterm != y->nterm || x->naxis != y->naxis || x->ntile || y->ntile) return false;
+    for (int i = 0; i < x->nterm; i++) if (x->term[i].v != y->term[i].v || x->term[i].k != y->term[i].k) return false;
+    for (int i = 0; i < x->naxis; i++)
+        if (x->axis[i].axis != y->axis[i].axis || x->axis[i].k != y->axis[i].k || x->axis[i].scale != y->axis[i].scale)
+            return false;
+    return true;
+}
+
+// 1 + the axis along which another load takes what neighbours of this one take (unroll.c); 0: none.
+static int neighbours(const Assign *s, const Op *op, const Access *a, const Type *t) {
+    for (uint32_t i = 0; i < s->all.n && op->code == OP_T_load; i++) {
+        const Op *other = s->all.at[i];
+        if (other == op || other->code != OP_T_load || other->in[0] != op->in[0] || other->parent != op->parent) continue;
+        int along = -1, dims = 0;
+        for (int d = 0; d < a->nidx && dims >= 0; d++) {
+            Affine x;
+            if (other->in[1 + d] == a->idx[d]) continue;
+            const AffAxis *axis = &a->aff[d].axis[0];
+            bool moved = affine_of(other->in[1 + d], &x) && same_but_constant(&a->aff[d], &x) && x.naxis == 1 &&
+                         !axis->scale && (x.c - a->aff[d].c) % axis->k == 0;
+            dims = moved ? dims + 1 : -1;
+            along = moved ? type_axis(t, axis->axis) : -1;
+        }
+        if (dims == 1 && along >= 0 && t->axis[along] != a->type.axis[a->contiguous < 0 ? 0 : a->contiguous])
+            return 1 + along;
+    }
+    return 0;
+}
+
+// An index that is an axis divided, k / 2: neighbours read the same or the next element.
+static bool divides(const Access *a) {
+    bool any = false;
+    for (int d = 0; d < a->nidx; d++)
+        for (int i = 0; i < a->aff[d].ntile; i++) {
+            const Op *op = a->aff[d].tile[i].v->def;
+            Affine x;
+            if (!op || op->code != OP_T_binary || op->sub != OP_div || is_tile(op->in[1])) return false;
+            if (!affine_of(op->in[0], &x) || x.ntile) return false;
+            any = true;
+        }
+    return any;
+}
+
+// Single elements by their nature, as x[i, j - 1] of bytes or table[k / 32], need no layout of their own: they take the
+// runs that another access of the same tile likes, as long as a warp's elements lie no further apart than 128 bytes or
+// are shared.
+static void runs_of_another(const Assign *s, const Op *op, const Access *a, const Type *t, int *first, int *vec) {
+    int bytes = elem_bytes(a->elem);
+    if (op->code == OP_T_atomic || (a->contiguous >= 0 && a->vec * bytes >= 4) || (a->contiguous < 0 && bytes >= 4 && !divides(a))) return;
+    int most = a->contiguous < 0 && divides(a) ? 16 : 4 / bytes;
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *other = s->all.at[i];
+        if ((other->code != OP_T_load && other->code != OP_T_store)) continue;
+        const Val *v = other->code == OP_T_store ? other->in[1 + other->nidx] : other->out[0];
+        Access x;
+        if (!is_tile(v) || v->type.rank != t->rank || !assign_subset(&v->type, t)) continue;
+        access_of(s->facts, other, &x);
+        int along = x.contiguous < 0 ? -1 : type_axis(t, x.type.axis[x.contiguous]), run = x.vec < most ? x.vec : most;
+        if (along < 0 || (*first >= 0 && along != *first) || run <= *vec) continue;
+        *first = along;
+        *vec = run;
+    }
+}
+
+// The axis along which what is loaded lies a few elements apart, as windows that move by two.
+static int nearly_contiguous(const Access *a, const Type *t) {
+    enum { FEW_APART = 8 };
+    const Affine *x = &a->aff[a->inner];
+    bool near = a->op->code == OP_T_load && x->naxis == 1 && !x->ntile && !x->axis[0].scale && x->axis[0].k > 1 && x->axis[0].k <= FEW_APART;
+    return near ? type_axis(t, x->axis[0].axis) : -1;
+}
+
+const Layout *anchor_access(Assign *s, const Op *op, const Type *t) {
+    Access a;
+    access_of(s->facts, op, &a);
+    int first = a.contiguous < 0 ? nearly_contiguous(&a, t) : type_axis(t, a.type.axis[a.contiguous]);
+    int vec = op->code == OP_T_atomic ? 1 : a.vec;
+    runs_of_another(s, op, &a, t, &first, &vec);
+    int64_t per = type_lanes(t) / ((int64_t)s->f->warps * 32);          // no wider than what each lane gets
+    while (vec > 1 && vec > per && vec * elem_bytes(a.elem) > 4) vec /= 2;
+    return plain_near(s, t, first, vec, neighbours(s, op, &a, t));
+}
+
+// Atomics on neighbours, d of dw[id[n], d]: a warp's should lie together, since the memory does them 32 bytes at a time. One element a lane for each
+// instruction then, whatever the loads would like.
+static bool adds_to_rows(const Assign *s, const Op *op) {
+    Access a;
+    if (op->code != OP_T_atomic || op->in[0]->type.kind != TY_TENSOR || !is_tile(op->out[0])) return false;
+    access_shape(s->facts, op, &a);
+    return a.contiguous >= 0 && type_axis(&op->out[0]->type, a.type.axis[a.contiguous]) >= 0;
+}
+
+static int64_t weight(const Op *op) {
+    const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
+    if (op->code == OP_T_atomic) return (op->attr << 40) + type_lanes(&v->type) * 64;
+    // weights come from L2: in a loop, where loads are all that there is to wait for, the row's own decide
+    if (op->code == OP_T_load && op->attr && !loads_own(op)) return (op->attr << 40) + type_lanes(&v->type) * 2 + 1;
+    return (op->attr << 40) + type_lanes(&v->type) * elem_bytes((Elem)v->type.elem) * 2 + (op->code == OP_T_load);
+}
+
+// Of what lies in a ring, without a layout of its own: any will do.
+static bool of_ring(const Val *v) {
+    const Op *d = v->def;
+    if (!d || v->layout || (!op_is_elementwise(d) && d->code != OP_T_buffer_load)) return false;
+    bool ring = d->code == OP_T_buffer_load;
+    for (int i = 0; i < d->nin && !ring; i++) ring = is_tile(d->in[i]) && of_ring(d->in[i]);
+    return ring;
+}
+
+// 16 rows a warp, 64 a warp group; a left operand in registers is laid out from its beginning as wgmma wants it.
+static void anchor_wgmma(Assign *s, Op *op) {
+    int first = 4 + ((op->flags & HAS_ACC) != 0);
+    Val *o = op->out[0], *a = op->in[0], *row = op->in[first];
+    if (!o->layout) {
+        int r = type_axis(&o->type, row), c = type_axis(&o->type, op->in[first + 1]);
+        assign_set(s, o, op_in_pairs(op) ? layout_mma_pairs(s->f->arena, &o->type, r, c, s->f->warps) : layout_mma_acc(s->f->arena, &o->type, r, c, s->f->warps, 1));
+        assign_settle(s);
+    }
+    if (!is_tile(a) || !of_ring(a)) return;
+    assign_set(s, a,
+        layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, row), type_axis(&a->type, op->in[first + 2]),
+                       s->f->warps, 1));
+    assign_settle(s);
+}
+
+// Rows that a producer gathers: each lane has the numbers of those that it copies pieces of, of which a warp group makes all.
+static void anchor_gathers(Assign *s) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        Access a;
+        if (op->code != OP_T_copy_async) continue;
+        access_of(s->facts, op, &a);
+        for (int d = 0; d < a.nidx; d++)
+            for (int t = 0; t < a.aff[d].ntile; t++) {
+                Val *v = a.aff[d].tile[t].v;
+                assign_set(s, v, layout_project(s->f->arena, access_copy_layout(s->f->arena, &a, COPY_WARPS), &a.type, &v->type));
+                assign_settle(s);
+            }
+    }
+}
+
+static void anchor_dots(Assign *s) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        Op *op = s->all.at[i];
+        if (op->code == OP_T_wgmma) anchor_wgmma(s, op);
+        if (op->code != OP_T_dot || op->out[0]->layout || !is_tile(op->out[0])) continue;
+        MmaChoice c;
+        if (mma_choose(s->opt->target, op, s->f->warps, &c))
+            assign_set(s, op->out[0], layout_mma_acc(s->f->arena, &op->out[0]->type, c.row, c.col, c.warps_m, c.warps_n));
+        else assign_set(s, op->out[0], plain(s, &op->out[0]->type, -1, 1));
+        assign_settle(s);
+    }
+}
+
+static void anchor_memory(Assign *s) {
+    for (;;) {
+        Op *best = NULL;
+        for (uint32_t i = 0; i < s->all.n; i++) {
+            Op *op = s->all.at[i];
+            if (op->code != OP_T_load && op->code != OP_T_store && !adds_to_rows(s, op)) continue;
+            const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
+            if (!is_tile(v) || v->layout) continue;
+            if (!best || weight(op) > weight(best)) best = op;
+        }
+        if (!best) return;
+        Val *v = best->code == OP_T_store ? best->in[1 + best->nidx] : best->out[0];
+        assign_set(s, v, anchor_access(s, best, &v->type));
+        assign_settle(s);
+    }
+}
+
+// A tile that nothing in memory has the form of, as x[i] - y[j], and that is folded: its threads are those of the
+// result, each of which folds registers of its own, so that no lane waits for another. The last first: what it folds
+// may be a result, too.
+static void anchor_folds(Assign *s) {
+    for (uint32_t i = s->all.n; i-- > 0;) {
+        Op *op = s->all.at[i];
+        if (op->code != OP_T_reduce) continue;
+        Val *x = op->in[0], *r = op->out[0];
+        if (x->layout || !is_tile(r) || !r->layout) continue;
+        assign_set(s, x, layout_lift(s->f->arena, r->layout, &r->type, &x->type));
+        assign_settle(s);
+    }
+}
+
+static void anchor_rest(Assign *s) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        Op *op = s->all.at[i];
+        for (int k = 0; k < op->nout; k++)
+            if (is_tile(op->out[k]) && !op->out[k]->layout) {
+                assign_set(s, op->out[k], plain(s, &op->out[k]->type, -1, 1));
+                assign_settle(s);
+            }
+        for (int r = 0; r < op->nreg; r++)
+            for (uint32_t k = 0; k < op->reg[r]->args.n; k++) {
+                Val *v = op->reg[r]->args.at[k];
+                if (is_tile(v) && !v->layout) { assign_set(s, v, plain(s, &v->type, -1, 1)); assign_settle(s); }
+            }
+    }
+}
+
+void anchor_all(Assign *s) {
+    join_renamed(s);
+    anchor_gathers(s);
+    anchor_dots(s);
+    anchor_memory(s);
+    anchor_folds(s);
+    anchor_rest(s);
+}
