@@ -92,6 +92,7 @@ extern InsnFn x_lea32, x_lea64;
 // of the active lanes; which are good
 uint32_t VARIANT(pointers)(Warp *, const Insn *, uint8_t **p, uint32_t size, bool write);
 void copies_wait(Warp *, uint32_t lanes, uint32_t pending);        // x_async.c
+void copy_begin(Warp *, const Insn *, uint32_t lane, CpAsync, uint64_t from);      // the copy of one lane: size, valid, dst and clock are set
 void VARIANT(decode_bulk)(Dec *, bool reduce);
 void VARIANT(decode_copy_arrive)(Dec *);
 void VARIANT(decode_cluster_barrier)(Dec *);

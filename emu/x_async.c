@@ -18,6 +18,49 @@ static void copy_finish(Warp *w, CpAsync *c) {
     w->count.async_bytes += c->size;
 }
 
+// Where a copy of `valid` bytes, or none, may take them from and put its `size`; false: a fault was reported.
+static bool copy_ends(Warp *w, const Insn *in, u32 l, CpAsync *c, u64 src) {
+    u32 size = c->size, offset;
+    Block *b = shared_block(w, c->dst, &offset);
+    char where[160];
+    if (c->dst & (size - 1)) {
+        shared_describe(w->launch, offset, where, sizeof where);
+        emu_fault(w, in, (int)l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes to %s, which is not a multiple of %u", size, where, size);
+        return false;
+    }
+    if (b != w->block || offset < SHARED_START || offset > b->shared_size || size > b->shared_size - offset) {
+        shared_describe(w->launch, offset, where, sizeof where);
+        emu_fault(w, in, (int)l, EMU_FAULT_OUT_OF_BOUNDS, "cp.async of %u bytes to shared memory: %s", size, where);
+        return false;
+    }
+    if (!c->valid) return true;
+    if (src & (size - 1)) {
+        memory_describe(w->launch->context, src, size, where, sizeof where);
+        emu_fault(w, in, (int)l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes from %s, which is not a multiple of %u", size, where, size);
+        return false;
+    }
+    for (u32 k = 0; k < c->valid; k += 4)                // source sizes need not be powers of two
+        if (!emu_memory_at(w, in, (int)l, SPACE_GLOBAL, src + k, c->valid - k < 4 ? 1 : 4, false)) return false;
+    c->src = emu_memory_at(w, in, (int)l, SPACE_GLOBAL, src, 1, false);
+    return true;
+}
+
+void copy_begin(Warp *w, const Insn *in, u32 l, CpAsync c, u64 src) {
+    u32 offset;
+    c.lane = (uint8_t)l, c.group = w->copy_group[l], c.in = in;
+    if (!copy_ends(w, in, l, &c, src)) return;
+    if (w->launch->races) {
+        Block *b = shared_block(w, c.dst, &offset);
+        shadow_async(w, in, b, offset, c.size, true, w->agent + AGENT_COPY, c.clock, w->vc, NULL);
+    }
+    if (w->n_copies == w->cap_copies) w->copies = emu_grown(w->copies, &w->cap_copies, 128, sizeof *w->copies);
+    if (w->launch->options.async == EMU_ASYNC_EAGER || (w->launch->options.async == EMU_ASYNC_RANDOM && rng_next(&w->rng) & 1)) {
+        copy_finish(w, &c);
+        c.done = 1;
+    }
+    w->copies[w->n_copies++] = c;
+}
+
 // Finishes copies of `lanes` up to their own groups, and learns how far the warp's copies are.
 void copies_wait(Warp *w, u32 lanes, u32 pending) {
     u32 kept = 0, oldest = w->copy_clock;
@@ -43,66 +86,19 @@ void warp_drain(Warp *w) {
 
 // aux: bytes; b: source size; c: ignore-src; list[0]: global address slot
 static void x_copy(Warp *w, const Insn *in) {
-    u32 size = (u32)in->aux, clock = w->copy_clock++;
-    bool eager = w->launch->options.async == EMU_ASYNC_EAGER, narrow = in->type == T_u32;
-    u64 from[32];
+    u32 size = (u32)in->aux, clock = w->copy_clock++, sectors = 0;
+    bool narrow = in->type == T_u32;
+    u64 last = ~0ull;
     w->effects++;
     EACH_ACTIVE({
         u64 src = (narrow ? lane32(w, in->list[0])[l] : lane64(w, in->list[0])[l]) + (u64)(intptr_t)in->extra;
         u32 dst = (in->flags & ADDR32 ? lane32(w, in->a)[l] : (u32)lane64(w, in->a)[l]) + (u32)in->imm;
         u32 valid = in->b == NO_SLOT ? size : lane32(w, in->b)[l];
         if (in->c != NO_SLOT && *pred(w, in->c) >> l & 1) valid = 0;
-        from[l] = src;
         if (valid > size) valid = size;
-        u32 offset; Block *b = shared_block(w, dst, &offset);
-        char where[160];
-        if (dst & (size - 1)) {
-            shared_describe(w->launch, offset, where, sizeof where);
-            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes to %s, which is not a multiple of %u", size,
-                      where, size);
-            continue;
-        }
-        if (b != w->block || offset < SHARED_START || offset > b->shared_size || size > b->shared_size - offset) {
-            shared_describe(w->launch, offset, where, sizeof where);
-            emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "cp.async of %u bytes to shared memory: %s", size, where);
-            continue;
-        }
-        const uint8_t *p = NULL;
-        if (valid && src & (size - 1)) {
-            memory_describe(w->launch->context, src, size, where, sizeof where);
-            emu_fault(w, in, l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes from %s, which is not a multiple of %u",
-                      size, where, size);
-            continue;
-        }
-        for (u32 k = 0; k < valid; k += 4)               // source sizes need not be powers of two
-            if (!(p = emu_memory_at(w, in, l, SPACE_GLOBAL, src + k, valid - k < 4 ? 1 : 4, false))) break;
-        if (valid && !p) continue;
-        if (valid) p = emu_memory_at(w, in, l, SPACE_GLOBAL, src, 1, false);
-        if (w->launch->races)
-            shadow_async(w, in, b, offset, size, true, w->agent + AGENT_COPY, clock, w->vc, NULL);
-        if (w->n_copies == w->cap_copies) w->copies = emu_grown(w->copies, &w->cap_copies, 128, sizeof *w->copies);
-        CpAsync *c = &w->copies[w->n_copies++];
-        *c = (CpAsync){.lane = (uint8_t)l,
-                       .size = (uint8_t)size,
-                       .valid = (uint8_t)valid,
-                       .group = w->copy_group[l],
-                       .dst = dst,
-                       .clock = clock,
-                       .src = p,
-                       .in = in};
-        if (eager || (w->launch->options.async == EMU_ASYNC_RANDOM && rng_next(&w->rng) & 1)) {
-            if (c->valid) memcpy(b->shared + offset, c->src, c->valid);
-            memset(b->shared + offset + c->valid, 0, (size_t)(size - c->valid));
-            shadow_init(b, offset, size);
-            w->count.async_bytes += size;
-            c->done = 1;
-        }
-    });
-    u32 sectors = 0;
-    u64 last = ~0ull;
-    EACH_ACTIVE({
-        if (from[l] >> 5 != last) sectors++;
-        last = (from[l] + size - 1) >> 5;
+        if (src >> 5 != last) sectors++;
+        last = (src + size - 1) >> 5;
+        copy_begin(w, in, (u32)l, (CpAsync){.size = (uint8_t)size, .valid = (uint8_t)valid, .dst = dst, .clock = clock}, src);
     });
     w->count.global_requests++;
     w->count.global_sectors += sectors;

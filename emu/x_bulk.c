@@ -248,94 +248,116 @@ static int reduction(Dec *d) {
     dec_error(d, "`cp.reduce.async.bulk` needs an operation");
 }
 
-void VARIANT(decode_bulk)(Dec *d, bool reduce) {
-    if (reduce && (!dec_mod(d, "async") || !dec_mod(d, "bulk"))) dec_error(d, "`cp.reduce` needs .async.bulk");
+// What the modifiers say, as far as it is not the copy's own.
+typedef struct Form { bool prefetch, offsets, group, mbar, multicast; int first, second; } Form;
+
+enum { AT_GLOBAL, AT_SHARED, AT_CLUSTER };               // what Form.first, the destination, and second, the source, name; -1: nothing
+
+static bool decode_groups(Dec *d) {
     if (dec_mod(d, "commit_group")) {
         dec_count(d, 0, 0);
         dec_emit(d, x_commit);
-        return;
+        return true;
     }
-    if (dec_mod(d, "wait_group")) {
-        bool read = dec_mod(d, "read");
-        dec_count(d, 1, 1);
-        int64_t n = dec_imm(d, 0);
-        if (n < 0 || n > 1 << 20) dec_error(d, "`cp.async.bulk.wait_group` of %lld", (long long)n);
-        Insn *in = dec_emit(d, x_wait);
-        in->imm = n, in->aux = read;
-        return;
-    }
-    BulkSpec *s = dec_alloc(d, sizeof *s);
-    s->reduce = -1, s->mask = s->mbar = s->size = NO_SLOT;
-    bool prefetch = dec_mod(d, "prefetch");
-    if (prefetch && !dec_mod(d, "L2")) dec_error(d, "a bulk prefetch needs .L2");
-    s->tensor = dec_mod(d, "tensor");
+    if (!dec_mod(d, "wait_group")) return false;
+    bool read = dec_mod(d, "read");
+    dec_count(d, 1, 1);
+    int64_t n = dec_imm(d, 0);
+    if (n < 0 || n > 1 << 20) dec_error(d, "`cp.async.bulk.wait_group` of %lld", (long long)n);
+    Insn *in = dec_emit(d, x_wait);
+    in->imm = n, in->aux = read;
+    return true;
+}
+
+static void decode_places(Dec *d, Form *f) {
+    static const char *const names[] = {[AT_GLOBAL] = "global", [AT_SHARED] = "shared::cta", [AT_CLUSTER] = "shared::cluster"};
+    f->first = f->second = -1;
+    for (u32 i = 0; i < d->n_mods; i++)
+        for (int what = 0; what < 3; what++) {
+            if (!ptx_str_is(d->mods[i], names[what])) continue;
+            d->used |= 1u << i;
+            *(f->first < 0 ? &f->first : &f->second) = what;
+        }
+}
+
+static Form decode_form(Dec *d, BulkSpec *s, bool reduce) {
     static const char *const ranks[] = {"1d", "2d", "3d", "4d", "5d"};
+    Form f = {.prefetch = dec_mod(d, "prefetch")};
+    if (f.prefetch && !dec_mod(d, "L2")) dec_error(d, "a bulk prefetch needs .L2");
+    s->tensor = dec_mod(d, "tensor");
     for (u32 i = 0; s->tensor && i < 5; i++)
         if (dec_mod(d, ranks[i])) s->rank = i + 1;
     if (s->tensor && !s->rank) dec_error(d, "a tensor copy needs .1d to .5d");
     dec_mod(d, "tile");
     s->im2col = dec_mod(d, "im2col_no_offs");
-    bool offsets = dec_mod(d, "im2col");
-    s->im2col |= offsets;
-    bool group = dec_mod(d, "bulk_group"), mbar = dec_mod(d, "mbarrier::complete_tx::bytes"),
-         multicast = dec_mod(d, "multicast::cluster");
+    f.offsets = dec_mod(d, "im2col");
+    s->im2col |= f.offsets;
+    f.group = dec_mod(d, "bulk_group"), f.mbar = dec_mod(d, "mbarrier::complete_tx::bytes"), f.multicast = dec_mod(d, "multicast::cluster");
     dec_mod(d, "cta_group::1");
     if (reduce) s->reduce = reduction(d);
-    // Destination first, source second: each is .global or one of the shared names.
-    int first = -1, second = -1;
-    for (u32 i = 0; i < d->n_mods; i++) {
-        int what = ptx_str_is(d->mods[i], "global")            ? 0
-                   : ptx_str_is(d->mods[i], "shared::cta")     ? 1
-                   : ptx_str_is(d->mods[i], "shared::cluster") ? 2
-                                                               : -1;
-        if (what < 0) continue;
-        d->used |= 1u << i;
-        if (first < 0) first = what;
-        else second = what;
-    }
+    decode_places(d, &f);
     dec_cache_hints(d);
-    if (prefetch) {
-        dec_emit(d, x_hint);
-        return;
-    }
-    if (first < 0 || (second < 0 && !(s->tensor && first == 0)))
-        dec_error(d, "a bulk copy needs a destination and a source");
-    s->load = first != 0;
-    s->to_cluster = s->load && second == 1;
-    if (s->load != mbar || s->load == group)
-        dec_error(d, "a bulk %s needs %s", s->load ? "load" : "store",
-                  s->load ? ".mbarrier::complete_tx::bytes" : ".bulk_group");
-    if (reduce) {
-        dec_mod(d, "noftz");
-        if (!s->tensor) s->type = dec_need_type(d);
-        if (!s->tensor && (ptx_type_bits(s->type) < 16 || ptx_type_bits(s->type) > 64))
-            dec_error(d, "a bulk reduction of .%s", ptx_type_name(s->type));
-        if (s->type == T_b32 || s->type == T_b64) s->type = s->type == T_b32 ? T_u32 : T_u64;
-    }
-    u32 i = 0;
-    const Operand *dst = dec_op(d, i++), *src = dec_op(d, i++);
+    return f;
+}
+
+static void decode_reduced(Dec *d, BulkSpec *s) {
+    dec_mod(d, "noftz");
+    if (!s->tensor) s->type = dec_need_type(d);
+    if (!s->tensor && (ptx_type_bits(s->type) < 16 || ptx_type_bits(s->type) > 64))
+        dec_error(d, "a bulk reduction of .%s", ptx_type_name(s->type));
+    if (s->type == T_b32 || s->type == T_b64) s->type = s->type == T_b32 ? T_u32 : T_u64;
+}
+
+// Destination and source; how many operands they are.
+static u32 decode_ends(Dec *d, BulkSpec *s, const Form *f) {
+    const Operand *dst = dec_op(d, 0), *src = dec_op(d, 1);
     if (s->tensor) {
         const Operand *map = s->load ? src : dst, *mem = s->load ? dst : src;
         coordinates(d, map, s);
-        address_part(d, mem, s->load ? first == 1 ? SPACE_SHARED : SPACE_CLUSTER : SPACE_SHARED, s->load ? &s->dst : &s->src,
+        address_part(d, mem, s->load && f->first != AT_SHARED ? SPACE_CLUSTER : SPACE_SHARED, s->load ? &s->dst : &s->src,
                      s->load ? &s->dst_imm : &s->src_imm, s->load ? &s->narrow_dst : &s->narrow_src);
         address_part(d, map, SPACE_GENERIC, s->load ? &s->src : &s->dst, s->load ? &s->src_imm : &s->dst_imm,
                      s->load ? &s->narrow_src : &s->narrow_dst);
-    } else {
-        address_part(d, dst, first ? SPACE_CLUSTER : SPACE_GLOBAL, &s->dst, &s->dst_imm, &s->narrow_dst);
-        address_part(d, src, second ? SPACE_CLUSTER : SPACE_GLOBAL, &s->src, &s->src_imm, &s->narrow_src);
-        s->size = dec_src(d, i++, T_u32);
+        return 2;
     }
+    address_part(d, dst, f->first ? SPACE_CLUSTER : SPACE_GLOBAL, &s->dst, &s->dst_imm, &s->narrow_dst);
+    address_part(d, src, f->second ? SPACE_CLUSTER : SPACE_GLOBAL, &s->src, &s->src_imm, &s->narrow_src);
+    s->size = dec_src(d, 2, T_u32);
+    return 3;
+}
+
+static void decode_operands(Dec *d, BulkSpec *s, const Form *f) {
+    u32 i = decode_ends(d, s, f);
     if (s->load) address_part(d, dec_op(d, i++), SPACE_CLUSTER, &s->mbar, &s->mbar_imm, &s->narrow_mbar);
-    if (offsets && s->load) {
+    if (f->offsets && s->load) {
         const Operand *o = dec_op(d, i++);
         if (o->kind != O_VEC || o->n + 2 != s->rank)
             dec_error(d, "an im2col copy of %u dimensions needs %u offsets", s->rank, s->rank - 2);
         s->n_offsets = o->n;
         for (u32 k = 0; k < o->n; k++) s->offset[k] = dec_src_op(d, &o->items[k], T_u16);
     }
-    if (multicast) s->mask = dec_src(d, i++, T_u16);
+    if (f->multicast) s->mask = dec_src(d, i++, T_u16);
     if (i != d->n_ops) dec_error(d, "a bulk copy with %u operands too many", d->n_ops - i);
+}
+
+void VARIANT(decode_bulk)(Dec *d, bool reduce) {
+    if (reduce && (!dec_mod(d, "async") || !dec_mod(d, "bulk"))) dec_error(d, "`cp.reduce` needs .async.bulk");
+    if (decode_groups(d)) return;
+    BulkSpec *s = dec_alloc(d, sizeof *s);
+    s->reduce = -1, s->mask = s->mbar = s->size = NO_SLOT;
+    Form f = decode_form(d, s, reduce);
+    if (f.prefetch) {
+        dec_emit(d, x_hint);
+        return;
+    }
+    if (f.first < 0 || (f.second < 0 && !(s->tensor && f.first == AT_GLOBAL)))
+        dec_error(d, "a bulk copy needs a destination and a source");
+    s->load = f.first != AT_GLOBAL;
+    s->to_cluster = s->load && f.second == AT_SHARED;
+    if (s->load != f.mbar || s->load == f.group)
+        dec_error(d, "a bulk %s needs %s", s->load ? "load" : "store", s->load ? ".mbarrier::complete_tx::bytes" : ".bulk_group");
+    if (reduce) decode_reduced(d, s);
+    decode_operands(d, s, &f);
     dec_emit(d, x_bulk)->extra = s;
 }
 

@@ -234,10 +234,17 @@ static void count_banks(Warp *w, const u64 *at, u32 active, u32 size) {
 
 // ---- Pointers of all lanes; the mask of those that passed
 
-u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write) {
-    u64 at[32], low = ~0ull, high = 0, bits = 0;
-    u32 active = w->active, ok = 0;
-    uint8_t space = in->space;
+// What the active lanes' addresses have in common: the least, the greatest, and every bit that one of them has.
+typedef struct Reach { u64 low, high, bits; } Reach;
+
+static inline void reach_to(Reach *r, u64 x) {
+    r->low = x < r->low ? x : r->low;
+    r->high = x > r->high ? x : r->high;
+    r->bits |= x;
+}
+
+static inline Reach reach_of(Warp *w, const Insn *in, u64 *at) {
+    Reach r = {~0ull, 0, 0};
     if (in->flags & ADDR32) {
         const u32 *a = lane32(w, in->a);
         for (int l = 0; l < 32; l++) at[l] = (u32)(a[l] + (u32)in->imm);
@@ -245,30 +252,37 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
         const u64 *a = lane64(w, in->a);
         for (int l = 0; l < 32; l++) at[l] = a[l] + (u64)in->imm;
     }
-    if (active == 0xffffffffu) {
-        for (int l = 0; l < 32; l++) {
-            low = at[l] < low ? at[l] : low;
-            high = at[l] > high ? at[l] : high;
-            bits |= at[l];
-        }
-    } else for (u32 m = active; m; m &= m - 1) {
-        u64 x = at[__builtin_ctz(m)];
-        low = x < low ? x : low;
-        high = x > high ? x : high;
-        bits |= x;
+    if (w->active == 0xffffffffu) for (int l = 0; l < 32; l++) reach_to(&r, at[l]);
+    else for (u32 m = w->active; m; m &= m - 1) reach_to(&r, at[__builtin_ctz(m)]);
+    return r;
+}
+
+static inline u32 shared_pointers(Warp *w, const Insn *in, uint8_t **p, const u64 *at, u32 size, bool write, bool cluster) {
+    u32 ok = 0;
+    for (u32 m = w->active; m; m &= m - 1) {
+        int l = __builtin_ctz(m);
+        p[l] = shared_at(w, in, l, (u32)at[l], size, write, cluster);
+        ok |= (u32)(p[l] != NULL) << l;
     }
-    if (space == SPACE_GENERIC && low >> 40 == high >> 40) {
-        u64 window = low & WINDOW_MASK;
+    return ok;
+}
+
+u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write) {
+    u64 at[32];
+    u32 active = w->active, ok = 0;
+    uint8_t space = in->space;
+    const Reach r = reach_of(w, in, at);
+    const bool aligned = !(r.bits & (size - 1)), counted = !w->launch->options.no_counters;
+    if (space == SPACE_GENERIC && r.low >> 40 == r.high >> 40) {
+        u64 window = r.low & WINDOW_MASK;
         if (window == SHARED_WINDOW) space = SPACE_CLUSTER;
         else if (window != LOCAL_WINDOW && window != PARAM_WINDOW) space = SPACE_GLOBAL;
     }
-    bool counted = !w->launch->options.no_counters;
     w->effects += write && w->storing != in;
     switch (space) {
     case SPACE_GLOBAL: case SPACE_CONST:
         if (counted) count_sectors(w, at, active, size);
-        if (!(bits & (size - 1)) && !~w->waited && in_last(w, low, high, size) &&
-            (write || !w->launch->options.check_global_init)) {
+        if (aligned && !~w->waited && in_last(w, r.low, r.high, size) && (write || !w->launch->options.check_global_init)) {
             u64 delta = (u64)(uintptr_t)w->hit - w->hit_base;
             for (int l = 0; l < 32; l++) p[l] = (uint8_t *)(uintptr_t)(at[l] + delta);
             if (write)
@@ -278,19 +292,11 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
         break;
     case SPACE_SHARED: case SPACE_CLUSTER:
         if (counted) count_banks(w, at, active, size);
-        if (!(bits & (size - 1))) {
-            for (u32 m = active; m; m &= m - 1) {
-                int l = __builtin_ctz(m);
-                p[l] = shared_at(w, in, l, (u32)at[l], size, write, space == SPACE_CLUSTER);
-                ok |= (u32)(p[l] != NULL) << l;
-            }
-            return ok;
-        }
+        if (aligned) return shared_pointers(w, in, p, at, size, write, space == SPACE_CLUSTER);
         break;
     case SPACE_PARAM:
-        if (low == high && !write && (low & ~WINDOW_MASK) + size <= w->launch->kernel->info.param_bytes &&
-            !(bits & (size - 1))) {
-            for (int l = 0; l < 32; l++) p[l] = w->launch->params + (low & ~WINDOW_MASK);
+        if (r.low == r.high && !write && (r.low & ~WINDOW_MASK) + size <= w->launch->kernel->info.param_bytes && aligned) {
+            for (int l = 0; l < 32; l++) p[l] = w->launch->params + (r.low & ~WINDOW_MASK);
             return active;
         }
         break;

@@ -269,31 +269,44 @@ static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf
 
 // ---- many at once --------------------------------------------------------------------------------
 
+// A variant on its way.
+typedef struct Job {
+    Compiled *c;
+    bool      general;
+    Variant  *v;
+    Buf      *words;                     // what goes wrong with it
+    const LaunchInfo *info;
+    Fn       *fn;                        // NULL: it was on disk
+    Buf       ptx, cubin, err;
+    bool      made;                      // its machine code was made here
+} Job;
+
 typedef struct Batch {
     Runtime *rt;
-    Variant **variant;
-    Buf *ptx, *cubin, *err;
-    bool *made;
-    int n;
+    Job *job;
+    int  n, fresh;                       // fresh: those that were not on disk
+    int  said;                           // messages before it
+    bool each;                           // one that fails does not stop the others
+    bool making;                         // machine code is made here, not by the driver
     Assembler assembler;
     atomic_int next;
 } Batch;
 
 // Machine code if there is some that the driver takes, else the PTX.
-static void load_one(Batch *b, int i) {
+static void load_one(Batch *b, Job *j) {
     Device *d = b->rt->device;
     Buf     refused = {0};
-    if (!b->cubin[i].n && b->made) b->made[i] = assembler_make(&b->assembler, &b->ptx[i], &b->cubin[i]);
-    if (b->cubin[i].n) b->variant[i]->module = d->ops->load(d, b->cubin[i].p, b->cubin[i].n, NULL, &refused);
-    if (refused.n) { atomic_store(&b->assembler.failed, true); if (b->made) b->made[i] = false; }
-    if (!b->variant[i]->module) b->variant[i]->module = d->ops->load(d, b->ptx[i].p, b->ptx[i].n, NULL, &b->err[i]);
+    if (!j->cubin.n && b->making) j->made = assembler_make(&b->assembler, &j->ptx, &j->cubin);
+    if (j->cubin.n) j->v->module = d->ops->load(d, j->cubin.p, j->cubin.n, NULL, &refused);
+    if (refused.n) { atomic_store(&b->assembler.failed, true); j->made = false; }
+    if (!j->v->module) j->v->module = d->ops->load(d, j->ptx.p, j->ptx.n, NULL, &j->err);
     buf_free(&refused);
 }
 
 static void *load_next(void *batch) {
     Batch *b = batch;
     for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n;)
-        if (b->ptx[i].n) load_one(b, i);
+        if (b->job[i].ptx.n) load_one(b, &b->job[i]);
     return NULL;
 }
 
@@ -312,16 +325,13 @@ static void load_all(Batch *b) {
     int left = 0;
     if (!b->rt->device->ops->loads_on_threads || !b->n) return;
     assembler_open(&b->assembler, b->rt->opt.compile.target);
-    b->cubin = checked_alloc(sizeof *b->cubin * (size_t)b->n);
-    for (int i = 0; i < b->n; i++) left += b->ptx[i].n && !assembler_get(&b->assembler, &b->ptx[i], &b->cubin[i]);
-    if (left >= SEVERAL && b->assembler.ptxas) b->made = checked_alloc(sizeof *b->made * (size_t)b->n);
+    for (Job *j = b->job; j < b->job + b->n; j++) left += j->ptx.n && !assembler_get(&b->assembler, &j->ptx, &j->cubin);
+    b->making = left >= SEVERAL && b->assembler.ptxas;
     load_on_threads(b);
-    for (int i = 0; i < b->n; i++) {
-        if (b->made && b->made[i]) assembler_put(&b->assembler, &b->ptx[i], &b->cubin[i]);
-        buf_free(&b->cubin[i]);
+    for (Job *j = b->job; j < b->job + b->n; j++) {
+        if (j->made) assembler_put(&b->assembler, &j->ptx, &j->cubin);
+        buf_free(&j->cubin);
     }
-    free(b->cubin);
-    free(b->made);
     assembler_close(&b->assembler);
 }
 
@@ -335,89 +345,90 @@ static void first_error(Session *s, int from, Buf *why) {
     buf_free(&text);
 }
 
-// One by one, where together one of them failed.
-static void emit_alone(Runtime *rt, Compiled **list, const bool *general, const int *of, const int *todo, Fn **fn,
-                       int k, Buf *made, Buf *why) {
-    for (int i = 0; i < k; i++) {
-        int at = of[todo[i]], said = diag_count(rt->session);
-        CompileOptions opt = options_of(rt, list[at], general[at]);
-        Buf err = {0};
-        buf_free(&made[i]);
-        fn[i] = lowered(rt, list[at], general[at], &err);
-        if (fn[i] && lower_emit(rt->session, &fn[i], 1, &opt, NULL, &made[i])) { buf_free(&err); continue; }
-        first_error(rt->session, said, &why[at]);
-        if (!why[at].n) buf_puts(&why[at], err.n ? err.p : "does not compile");
-        buf_free(&err);
+// What is not on disk, to laid-out tile IR.
+static bool jobs_lower(Batch *b, Compiled **list, const bool *general, int n, Buf *err, Buf *why) {
+    Session *s = b->rt->session;
+    for (int i = 0; i < n; i++) {
+        Variant *v = &list[i]->variant[general[i]], *fast = &list[i]->variant[0];
+        Job j = {.c = list[i], .general = general[i], .v = v, .words = why ? &why[i] : err};
+        int before = diag_count(s);
+        if (v->tried || (general[i] && fast->info && fast->info->general)) continue;
+        v->tried = true;
+        j.info = from_disk(b->rt, j.c, j.general, &j.ptx);
+        if (!j.info) j.fn = lowered(b->rt, j.c, j.general, j.words);
+        if (j.info || j.fn) {
+            b->fresh += j.fn != NULL;
+            b->job[b->n++] = j;
+            continue;
+        }
+        buf_free(&j.ptx);
+        if (!b->each) return false;
+        buf_free(j.words);
+        first_error(s, before, j.words);
     }
+    return true;
+}
+
+// One by one, where together one of them failed.
+static void emit_alone(Runtime *rt, Job *j) {
+    int said = diag_count(rt->session);
+    CompileOptions opt = options_of(rt, j->c, j->general);
+    Buf err = {0};
+    buf_free(&j->ptx);
+    j->fn = lowered(rt, j->c, j->general, &err);
+    if (!j->fn || !lower_emit(rt->session, &j->fn, 1, &opt, NULL, &j->ptx)) {
+        first_error(rt->session, said, j->words);
+        if (!j->words->n) buf_puts(j->words, err.n ? err.p : "does not compile");
+    }
+    buf_free(&err);
+}
+
+// The tile IR to PTX, together, and to disk.
+static bool jobs_emit(Batch *b) {
+    Runtime *rt = b->rt;
+    Job **todo = checked_alloc(sizeof *todo * ((size_t)b->fresh + 1));
+    Fn  **fn = checked_alloc(sizeof *fn * ((size_t)b->fresh + 1));
+    Buf  *made = checked_alloc(sizeof *made * ((size_t)b->fresh + 1));
+    int   k = 0;
+    CompileOptions opt = rt->opt.compile;
+    opt.line_info |= strcmp(rt->device->ops->name, "emu") == 0;
+    for (Job *j = b->job; j < b->job + b->n; j++) if (j->fn) fn[k] = j->fn, todo[k++] = j;
+    bool fine = lower_emit_each(rt->session, fn, k, &opt, made), alone = !fine && b->each;
+    if (alone) diag_forget(rt->session, b->said);
+    for (int i = 0; i < k; i++) {
+        Job *j = todo[i];
+        j->ptx = made[i];
+        if (alone) emit_alone(rt, j);
+        if ((!fine && !alone) || (b->each && j->words->n)) continue;
+        j->info = j->fn->launch;
+        if (diag_count(rt->session) == b->said) to_disk(rt, j->c, j->general, j->info, &j->ptx);
+    }
+    free(todo);
+    free(fn);
+    free(made);
+    return fine || alone;
 }
 
 // With `why`, one that fails does not stop the others.
 static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err, Buf *why) {
-    size_t    room = (size_t)n + 1;
-    Variant **variant = checked_alloc(sizeof *variant * room);
-    Fn      **fn = checked_alloc(sizeof *fn * room);
-    int      *of = checked_alloc(sizeof *of * room), *todo = checked_alloc(sizeof *todo * room);
-    const LaunchInfo **info = checked_alloc(sizeof *info * room);
-    Buf *ptx = checked_alloc(sizeof *ptx * room), *errs = checked_alloc(sizeof *errs * room),
-        *made = checked_alloc(sizeof *made * room);
-    double    start = now_us(), since = start;
-    int       m = 0, k = 0, said = diag_count(rt->session);
-    bool      fine = true;
-    CompileOptions opt = rt->opt.compile;
-    for (int i = 0; i < n && fine; i++) {
-        Variant *v = &list[i]->variant[general[i]], *fast = &list[i]->variant[0];
-        if (v->tried || (general[i] && fast->info && fast->info->general)) continue;
-        v->tried = true;
-        info[m] = from_disk(rt, list[i], general[i], &ptx[m]);
-        if (!info[m]) {
-            int before = diag_count(rt->session);
-            fn[k] = lowered(rt, list[i], general[i], why ? &why[i] : err);
-            if (!fn[k] && why) { first_error(rt->session, before, (buf_free(&why[i]), &why[i])); continue; }
-            fine = fn[k] != NULL;
-            todo[k++] = m;
-        }
-        of[m] = i;
-        variant[m++] = v;
-    }
-    if (strcmp(rt->device->ops->name, "emu") == 0) opt.line_info = true;
-    if (fine && !lower_emit_each(rt->session, fn, k, &opt, made)) {
-        fine = why != NULL;
-        if (fine) {
-            diag_forget(rt->session, said);
-            emit_alone(rt, list, general, of, todo, fn, k, made, why);
-        }
-    }
-    for (int i = 0; i < k; i++) {
-        int at = todo[i];
-        bool made_it = fine && !(why && why[of[at]].n);
-        if (made_it) info[at] = fn[i]->launch;
-        ptx[at] = made[i];
-        if (made_it && diag_count(rt->session) == said) to_disk(rt, list[of[at]], general[of[at]], info[at], &ptx[at]);
-    }
+    Batch  b = {.rt = rt, .job = checked_alloc(sizeof(Job) * ((size_t)n + 1)), .said = diag_count(rt->session), .each = why != NULL};
+    double start = now_us(), since = start;
+    bool   fine = jobs_lower(&b, list, general, n, err, why) && jobs_emit(&b);
     RunStages *stages = rt->opt.stages;
     stages_lap(stages, RS_compile, &since);
-    if (stages) stages->kernels += m, stages->cached += m - k;
-    Batch b = {.rt = rt, .variant = variant, .ptx = ptx, .err = errs, .n = m};
+    if (stages) stages->kernels += b.n, stages->cached += b.n - b.fresh;
     if (fine) load_all(&b);
     stages_lap(stages, RS_load, &since);
-    for (int i = 0; i < m; i++) {
-        Buf *words = why ? &why[of[i]] : err;
-        if (errs[i].n && fine && !words->n) buf_add(words, errs[i].p, errs[i].n);
-        if (fine && !words->n) load_variant(rt, variant[i], info[i], &ptx[i], words);
-        fine = fine && (why || !words->n);
-        buf_free(&ptx[i]);
-        buf_free(&errs[i]);
+    for (Job *j = b.job; j < b.job + b.n; j++) {
+        if (j->err.n && fine && !j->words->n) buf_add(j->words, j->err.p, j->err.n);
+        if (fine && !j->words->n) load_variant(rt, j->v, j->info, &j->ptx, j->words);
+        fine = fine && (b.each || !j->words->n);
+        buf_free(&j->ptx);
+        buf_free(&j->err);
     }
-    rt->stats.compiled += m;
+    rt->stats.compiled += b.n;
     rt->stats.ms += (now_us() - start) * 1e-3;
-    free(variant);
-    free(fn);
-    free(of);
-    free(todo);
-    free(info);
-    free(ptx);
-    free(errs);
-    free(made);
+    free(b.job);
     return fine;
 }
 
