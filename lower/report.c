@@ -179,35 +179,44 @@ static void note_line(Rpt *r, const FnNote *n) {
 
 void report_print(Fn *f, const int64_t *dims, Buf *out) { report_collect(f, dims, out, NULL); }
 
-void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
+// What a program and a block are, and what memory they have.
+static void block_lines(Fn *f, Buf *out) {
     const LaunchInfo *l = f->launch;
-    Rpt r = {f, facts_new(f), out, lines};
-    buf_printf(out, "%s: %d warp%s a program", l->kernel->s, f->warps, f->warps == 1 ? "" : "s");
     int groups = f->groups * (f->bands > 1 ? f->bands : 1);
+    buf_printf(out, "%s: %d warp%s a program", l->kernel->s, f->warps, f->warps == 1 ? "" : "s");
     if (groups) buf_printf(out, " in %d consumer group%s and 1 producer", groups, groups == 1 ? "" : "s");
     buf_printf(out, ", %d threads a block, blocks %s\n", l->threads, launch_expr_text(f->arena, l, l->blocks));
     if (l->smem || f->buffer_bytes)
-        buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0,
-                   f->target->smem_block / 1024.0, f->buffer_bytes / 1024.0);
+        buf_printf(out, "  shared memory  %.1f KiB of %.1f KiB, rings %.1f KiB\n", l->smem / 1024.0, f->target->smem_block / 1024.0,
+                   f->buffer_bytes / 1024.0);
     if (f->warps_why && !f->groups) buf_printf(out, "  warps          %s\n", f->warps_why);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
-    if (f->tallies) buf_printf(out, "  tallies        %s %.1f KiB of shared memory: blocks go from program to program, and add to memory at their end\n", l->smem_more.n ? "up to" : "in", f->tally_bytes / 1024.0);
+}
+
+// Which programs a block runs, and which blocks work together.
+static void walk_lines(Fn *f, Buf *out) {
+    const LaunchInfo *l = f->launch;
+    if (f->tallies)
+        buf_printf(out, "  tallies        %s %.1f KiB of shared memory: blocks go from program to program, and add to memory at their end\n",
+                   l->smem_more.n ? "up to" : "in", f->tally_bytes / 1024.0);
     if (f->tally_refused) buf_printf(out, "  no tallies of atomics in shared memory: %s\n", f->tally_refused);
     if (f->walks && !f->tallies)
-        buf_printf(out, "  walks          %d blocks from %s, loading ahead\n", f->walks,
-                   f->rows_walk ? "row to row" : "tile to tile");
+        buf_printf(out, "  walks          %d blocks from %s, loading ahead\n", f->walks, f->rows_walk ? "row to row" : "tile to tile");
     if (f->walk_refused) buf_printf(out, "  no walk from row to row: %s\n", f->walk_refused);
     if (takes_turns(f))
-        buf_printf(out,
-                   "  turns          the consumer groups run %s a trip apart: exponentials take as long as products\n",
+        buf_printf(out, "  turns          the consumer groups run %s a trip apart: exponentials take as long as products\n",
                    f->bands > 1 ? "a third of" : "half");
     if (f->batched) buf_printf(out, "  together       %d short programs run as one\n", f->batched);
     if (f->shares) buf_printf(out, "  clusters       of %d blocks share each program's loops\n", f->shares);
     else if (f->cluster && f->parts) buf_printf(out, "  clusters       of %d blocks, a tile's parts\n", f->cluster);
-    else if (f->cluster)
-        buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
+    else if (f->cluster) buf_printf(out, "  clusters       of %d blocks; what all of them want is loaded once\n", f->cluster);
     if (f->cluster_refused) buf_printf(out, "  no clusters: %s\n", f->cluster_refused);
     if (f->scatter_refused) buf_printf(out, "  no slices of tiles in clusters: %s\n", f->scatter_refused);
+}
+
+// How a loop's trips are shared, and in which order they come.
+static void trip_lines(Fn *f, Buf *out) {
+    const LaunchInfo *l = f->launch;
     if (f->parts)
         buf_printf(out, "  split          each %s in %d parts, %s\n", l->together ? "program's loops" : "tile's loop", f->parts,
                    l->together              ? "which meet after each: all of them run at once"
@@ -215,36 +224,44 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
                    : f->cluster == f->parts ? "joined in order by the first, in its shared memory"
                                             : "joined in order by the last");
     if (f->dealt)
-        buf_printf(
-            out,
-            "  stream-K       the trips of the last tiles are dealt evenly to %d blocks, a tile is joined by the block with its begin\n",
-            f->dealt);
+        buf_printf(out,
+                   "  stream-K       the trips of the last tiles are dealt evenly to %d blocks, a tile is joined by the block with its begin\n",
+                   f->dealt);
     if (f->streamk_refused) buf_printf(out, "  no stream-K: %s\n", f->streamk_refused);
     if (f->slices)
-        buf_printf(out,
-                   "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n",
-                   f->slices, f->slices == 2 ? "second" : "n-th");
+        buf_printf(out, "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n", f->slices,
+                   f->slices == 2 ? "second" : "n-th");
     if (f->longest_first) buf_puts(out, "  order          the tiles with most trips come first, of all heads\n");
     if (f->turned) buf_puts(out, "  order          blocks of other columns begin at other trips of the loop, and go round\n");
     if (f->slices_refused) buf_printf(out, "  no slices: %s\n", f->slices_refused);
+}
+
+// What the groups of a block have each, what is kept, and what was not done.
+static void group_lines(Fn *f, Buf *out) {
+    const LaunchInfo *l = f->launch;
     if (f->tiles > 1)
-        buf_printf(
-            out,
-            "  ping-pong      each consumer group of a block takes every %s tile: one stores while the other multiplies\n",
-            f->tiles == 2 ? "second" : "n-th");
-    if (f->kept_right)
-        buf_printf(out, "  keeps          the right operand, while a block makes up to %d tiles of a column\n", f->kept_right);
+        buf_printf(out, "  ping-pong      each consumer group of a block takes every %s tile: one stores while the other multiplies\n",
+                   f->tiles == 2 ? "second" : "n-th");
+    if (f->kept_right) buf_printf(out, "  keeps          the right operand, while a block makes up to %d tiles of a column\n", f->kept_right);
     if (f->keep_refused) buf_printf(out, "  keeps nothing: %s\n", f->keep_refused);
     if (f->pingpong_refused) buf_printf(out, "  no ping-pong: %s\n", f->pingpong_refused);
     if (f->bands > 1)
-        buf_printf(out, "  groups         %d, each of its own 64 of %d rows; what all of them want is loaded once\n",
-                   f->bands, 64 * f->bands);
+        buf_printf(out, "  groups         %d, each of its own 64 of %d rows; what all of them want is loaded once\n", f->bands, 64 * f->bands);
     if (f->groups_refused) buf_printf(out, "  other consumer groups than wanted: %s\n", f->groups_refused);
     if (f->kept)
-        buf_printf(out, "  keeps          up to %d tiles that a later loop reads too: shared memory %u + %s bytes\n",
-                   f->kept, l->smem, launch_expr_text(f->arena, l, l->smem_more));
+        buf_printf(out, "  keeps          up to %d tiles that a later loop reads too: shared memory %u + %s bytes\n", f->kept, l->smem,
+                   launch_expr_text(f->arena, l, l->smem_more));
     if (f->split_refused) buf_printf(out, "  not split: %s\n", f->split_refused);
     if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);
+}
+
+void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
+    const LaunchInfo *l = f->launch;
+    Rpt r = {f, facts_new(f), out, lines};
+    block_lines(f, out);
+    walk_lines(f, out);
+    trip_lines(f, out);
+    group_lines(f, out);
     for (uint32_t i = 0; i < f->notes.n; i++) note_line(&r, &f->notes.at[i]);
     region(&r, &f->body);
     begin(&r, &(Op){0});

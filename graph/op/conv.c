@@ -161,7 +161,12 @@ static Node *turned(Op *op, Node *x, Node *weights, int64_t group, const OpWindo
 // So the phases are batches of one product, in which no work is lost; each axis has one for them, or all have one together
 // where the weights in that order would have more dimensions than a tensor of a program may. x [N, (group,) C, D..], weights
 // [(group,) M, C, K..].
-typedef struct Phases { int axes; Ix count[MAX_SPATIAL], inner[MAX_SPATIAL]; int64_t inverse[MAX_SPATIAL]; } Phases;
+typedef struct Phases {
+    const OpWindow *w;
+    int c, axes;                                             // c: 1 with groups; axes that phases have
+    Ix count[MAX_SPATIAL], inner[MAX_SPATIAL], places[MAX_SPATIAL], taps[MAX_SPATIAL];
+    int64_t inverse[MAX_SPATIAL];
+} Phases;
 
 static int64_t divisor(int64_t a, int64_t b) { return b == 0 ? a : divisor(b, a % b); }
 
@@ -173,12 +178,14 @@ static int64_t inverse(int64_t d, int64_t m) {
 }
 
 static Phases phases_of(Graph *g, const OpWindow *w, int c) {
-    Phases p = {.axes = 2 * w->n + 2 + c > MAX_RANK ? 1 : w->n};
+    Phases p = {.w = w, .c = c, .axes = 2 * w->n + 2 + c > MAX_RANK ? 1 : w->n};
     Ix inner = ix(g, 1);
     for (int i = w->n; i-- > 0;) {
         p.inner[i] = inner;
         p.count[i] = ix(g, w->stride[i]);
         p.inverse[i] = inverse(w->dilation[i], w->stride[i]);
+        p.places[i] = ix_ceildiv(g, w->out[i], p.count[i]);
+        p.taps[i] = ix_ceildiv(g, w->kernel_ix[i], p.count[i]);
         inner = ix_muli(g, inner, w->stride[i]);
     }
     if (p.axes == 1) p.count[0] = inner;
@@ -186,83 +193,96 @@ static Phases phases_of(Graph *g, const OpWindow *w, int c) {
 }
 
 // The phase along axis i, where axes `first` on count phases.
-static Ix phase(Graph *g, const Phases *p, const OpWindow *w, int first, int i) {
-    if (p->axes == w->n) return ix_axis(g, first + i, p->count[i]);
-    return ix_modi(g, ix_div(g, ix_axis(g, first, p->count[0]), p->inner[i]), w->stride[i]);
+static Ix phase(Graph *g, const Phases *p, int first, int i) {
+    if (p->axes == p->w->n) return ix_axis(g, first + i, p->count[i]);
+    return ix_modi(g, ix_div(g, ix_axis(g, first, p->count[0]), p->inner[i]), p->w->stride[i]);
 }
 
-static Ix first_weight(Graph *g, const Phases *p, const OpWindow *w, int i, Ix a) {
-    return ix_modi(g, ix_muli(g, ix_add(g, a, w->before[i]), p->inverse[i]), w->stride[i]);
+static Ix first_weight(Graph *g, const Phases *p, int i, Ix a) {
+    return ix_modi(g, ix_muli(g, ix_add(g, a, p->w->before[i]), p->inverse[i]), p->w->stride[i]);
+}
+
+// Taps from the last one on, counted by axis `axis`.
+static Ix taps_back(Graph *g, const Phases *p, int axis, int i) {
+    return ix_sub(g, ix_addi(g, p->taps[i], -1), ix_axis(g, axis, p->taps[i]));
+}
+
+// (group,) a.., N, I.., C, t..: what of x each tap of each place in each phase sees.
+static Node *phase_windows(Graph *g, const Phases *p, Node *x) {
+    const OpWindow *w = p->w;
+    int c = p->c, n = w->n, places = c + p->axes, channel = places + 1 + n, taps = channel + 1;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], pred = ix(g, 1);
+    if (c) shape[0] = x->shape[1];
+    shape[places] = x->shape[0];
+    shape[channel] = x->shape[1 + c];
+    for (int i = 0; i < p->axes; i++) shape[c + i] = p->count[i];
+    for (int i = 0; i < n; i++) shape[places + 1 + i] = p->places[i], shape[taps + i] = p->taps[i];
+    coord[0] = ix_axis(g, places, shape[places]);
+    if (c) coord[1] = ix_axis(g, 0, shape[0]);
+    coord[1 + c] = ix_axis(g, channel, shape[channel]);
+    for (int i = 0; i < n; i++) {
+        Ix a = phase(g, p, c, i), reach = ix_add(g, a, w->before[i]);
+        if (w->dilation[i] > 1) reach = ix_sub(g, reach, ix_muli(g, first_weight(g, p, i, a), w->dilation[i]));
+        Ix first = ix_divi(g, reach, w->stride[i]), back = taps_back(g, p, taps + i, i);
+        coord[2 + c + i] = ix_add(g, ix_axis(g, places + 1 + i, shape[places + 1 + i]),
+                                  ix_sub(g, first, ix_muli(g, back, w->dilation[i])));
+        pred = ix_and(g, pred, ix_in_range(g, coord[2 + c + i], x->shape[2 + c + i]));
+    }
+    return g_failed(g) ? NULL : g_view(g, x, taps + n, shape, coord, pred, g_int(0));
+}
+
+// (group,) a.., M, C, t..: groups and channels are the windows'.
+static Node *phase_weights(Graph *g, const Phases *p, Node *weights, const Node *windows) {
+    const OpWindow *w = p->w;
+    int c = p->c, n = w->n, places = c + p->axes;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], given = ix(g, 1);
+    if (c) shape[0] = windows->shape[0], coord[0] = ix_axis(g, 0, shape[0]);
+    for (int i = 0; i < p->axes; i++) shape[c + i] = p->count[i];
+    shape[places] = weights->shape[c];
+    shape[places + 1] = windows->shape[places + 1 + n];
+    for (int i = 0; i < n; i++) shape[places + 2 + i] = p->taps[i];
+    coord[c] = ix_axis(g, places, shape[places]);
+    coord[c + 1] = ix_axis(g, places + 1, shape[places + 1]);
+    for (int i = 0; i < n; i++) {
+        Ix first = first_weight(g, p, i, phase(g, p, c, i)), t = taps_back(g, p, places + 2 + i, i);
+        coord[c + 2 + i] = ix_add(g, first, ix_muli(g, t, w->stride[i]));
+        given = ix_and(g, given, ix_lt(g, coord[c + 2 + i], w->kernel_ix[i]));
+    }
+    return g_failed(g) ? NULL : g_view(g, weights, places + 2 + n, shape, coord, given, g_int(0));
+}
+
+// (group,) a.., N, I.., M  ->  N, (group,) M, O..
+static Node *phases_joined(Graph *g, const Phases *p, Node *y) {
+    const OpWindow *w = p->w;
+    int c = p->c, n = w->n, places = c + p->axes, rank = 2 + c + n;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    shape[0] = y->shape[places];
+    if (c) shape[1] = y->shape[0];
+    shape[1 + c] = y->shape[places + 1 + n];
+    for (int i = 0; i < n; i++) shape[2 + c + i] = w->out[i];
+    if (c) coord[0] = ix_axis(g, 1, shape[1]);
+    coord[places] = ix_axis(g, 0, shape[0]);
+    coord[places + 1 + n] = ix_axis(g, 1 + c, shape[1 + c]);
+    if (p->axes == 1) coord[c] = ix(g, 0);
+    for (int i = 0; i < n; i++) {
+        Ix o = ix_axis(g, 2 + c + i, shape[2 + c + i]), a = ix_modi(g, o, w->stride[i]);
+        if (p->axes == n) coord[c + i] = a;
+        else coord[c] = ix_add(g, coord[c], ix_mul(g, a, p->inner[i]));
+        coord[places + 1 + i] = ix_divi(g, o, w->stride[i]);
+    }
+    y = g_view(g, y, rank, shape, coord, NULL, g_int(0));
+    if (!c || y == NULL) return y;
+    Ix whole[G_MAX_RANK] = {shape[0], ix_mul(g, shape[1], shape[2])};
+    for (int i = 0; i < n; i++) whole[2 + i] = shape[3 + i];
+    return g_reshape(g, y, 2 + n, whole);
 }
 
 static Node *by_phases(Op *op, Node *x, Node *weights, int c, const OpWindow *w, Elem elem, Elem acc) {
     Graph *g = op->g;
     const Phases p = phases_of(g, w, c);
-    int n = w->n, places = c + p.axes, channel = places + 1 + n, taps = channel + 1;       // axes of the windows
-    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], at[G_MAX_RANK], pred = ix(g, 1), given = ix(g, 1);
-    if (c) shape[0] = x->shape[1];
-    shape[places] = x->shape[0];
-    shape[channel] = x->shape[1 + c];
-    for (int i = 0; i < p.axes; i++) shape[c + i] = p.count[i];
-    for (int i = 0; i < n; i++) {
-        Ix stride = ix(g, w->stride[i]);
-        shape[places + 1 + i] = ix_ceildiv(g, w->out[i], stride);
-        shape[taps + i] = ix_ceildiv(g, w->kernel_ix[i], stride);
-    }
-    coord[0] = ix_axis(g, places, shape[places]);
-    if (c) coord[1] = ix_axis(g, 0, shape[0]);
-    coord[1 + c] = ix_axis(g, channel, shape[channel]);
-    for (int i = 0; i < n; i++) {
-        Ix a = phase(g, &p, w, c, i), reach = ix_add(g, a, w->before[i]);
-        if (w->dilation[i] > 1) reach = ix_sub(g, reach, ix_muli(g, first_weight(g, &p, w, i, a), w->dilation[i]));
-        Ix first = ix_divi(g, reach, w->stride[i]);
-        Ix back = ix_sub(g, ix_addi(g, shape[taps + i], -1), ix_axis(g, taps + i, shape[taps + i]));
-        coord[2 + c + i] = ix_add(g, ix_axis(g, places + 1 + i, shape[places + 1 + i]),
-                                  ix_sub(g, first, ix_muli(g, back, w->dilation[i])));
-        pred = ix_and(g, pred, ix_in_range(g, coord[2 + c + i], x->shape[2 + c + i]));
-    }
-    if (g_failed(g) != NULL) return NULL;
-    Node *windows = g_view(g, x, taps + n, shape, coord, pred, g_int(0));
-    // weights: (group,) a.., M, C, t..
-    Ix sizes[G_MAX_RANK];
-    for (int i = 0; i < places; i++) sizes[i] = shape[i];
-    sizes[places] = weights->shape[c];
-    sizes[places + 1] = shape[channel];
-    for (int i = 0; i < n; i++) sizes[places + 2 + i] = shape[taps + i];
-    if (c) coord[0] = ix_axis(g, 0, sizes[0]);
-    coord[c] = ix_axis(g, places, sizes[places]);
-    coord[c + 1] = ix_axis(g, places + 1, sizes[places + 1]);
-    for (int i = 0; i < n; i++) {
-        Ix first = first_weight(g, &p, w, i, phase(g, &p, w, c, i));
-        Ix t = ix_sub(g, ix_addi(g, shape[taps + i], -1), ix_axis(g, places + 2 + i, sizes[places + 2 + i]));
-        coord[c + 2 + i] = ix_add(g, first, ix_muli(g, t, w->stride[i]));
-        given = ix_and(g, given, ix_lt(g, coord[c + 2 + i], w->kernel_ix[i]));
-    }
-    if (g_failed(g) != NULL) return NULL;
-    Node *parts = g_view(g, weights, places + 2 + n, sizes, coord, given, g_int(0));
-    Node *y = g_contract(g, windows, parts, places, 1 + n, 1, 1 + n, elem, acc);
-    if (y == NULL) return NULL;
-    // (group,) a.., N, I.., M  ->  N, (group,) M, O..
-    int rank = 2 + c + n;
-    at[0] = y->shape[places];
-    if (c) at[1] = y->shape[0];
-    at[1 + c] = y->shape[places + 1 + n];
-    for (int i = 0; i < n; i++) at[2 + c + i] = w->out[i];
-    if (c) coord[0] = ix_axis(g, 1, at[1]);
-    coord[places] = ix_axis(g, 0, at[0]);
-    coord[places + 1 + n] = ix_axis(g, 1 + c, at[1 + c]);
-    if (p.axes == 1) coord[c] = ix(g, 0);
-    for (int i = 0; i < n; i++) {
-        Ix o = ix_axis(g, 2 + c + i, at[2 + c + i]), a = ix_modi(g, o, w->stride[i]);
-        if (p.axes == n) coord[c + i] = a;
-        else coord[c] = ix_add(g, coord[c], ix_mul(g, a, p.inner[i]));
-        coord[places + 1 + i] = ix_divi(g, o, w->stride[i]);
-    }
-    y = g_view(g, y, rank, at, coord, NULL, g_int(0));
-    if (!c || y == NULL) return y;
-    Ix whole[G_MAX_RANK] = {at[0], ix_mul(g, at[1], at[2])};
-    for (int i = 0; i < n; i++) whole[2 + i] = at[3 + i];
-    return g_reshape(g, y, 2 + n, whole);
+    Node *windows = phase_windows(g, &p, x), *parts = windows ? phase_weights(g, &p, weights, windows) : NULL;
+    Node *y = parts ? g_contract(g, windows, parts, c + p.axes, 1 + w->n, 1, 1 + w->n, elem, acc) : NULL;
+    return y ? phases_joined(g, &p, y) : NULL;
 }
 
 // Where stride and dilation have a factor f in common, only every f-th place of the result is reached, and those are the result of

@@ -334,6 +334,60 @@ static bool is_state(const Graph *g, const Node *n) {
     return found;
 }
 
+static void say(Writer *w, const char *name, const Node *n) {
+    vec_push(w->g->arena, &w->g->written, ((GNamed){name, (Node *)(uintptr_t)n}));
+}
+
+// name(x, w, 3)
+static bool put_call(Writer *w, Buf *call, const char *name, const Kernel *k) {
+    bool ok = true, first = true;
+    buf_printf(call, "%s(", name);
+    for (uint32_t i = 0; i < k->params.n && ok; i++) {
+        const KParam *p = &k->params.at[i];
+        if (p->out) continue;
+        if (!first) buf_puts(call, ", ");
+        first = false;
+        ok = put_value(w, call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape, p->parts, p->part);
+        if (p->inout && is_state(w->g, p->node->src[0])) say(w, w->value[p->node->src[0]->id].name, p->node);    // by the parameter's name
+    }
+    for (uint32_t i = 0; i < k->scalars.n; i++) {
+        if (!first) buf_puts(call, ", ");
+        first = false;
+        w->scope->in_head = false;                           // no size here
+        k_ix(w->scope, call, k->scalars.at[i]);
+        w->scope->in_head = true;
+    }
+    buf_putc(call, ')');
+    return ok;
+}
+
+// y, or let a, b, or let a: f32[M, N]
+static void put_results(Writer *w, Buf *line, const char *name, const Kernel *k) {
+    int results = 0, said = 0;
+    const KParam *only = NULL;
+    for (uint32_t i = 0; i < k->params.n; i++)
+        if (k->params.at[i].out || k->params.at[i].inout) results++, only = &k->params.at[i];
+    const char *result = results == 1 ? own_result(w, only) : NULL;
+    if (result) {
+        w->value[only->node->id] = (Value){result, only->rank, only->shape};
+        say(w, result, only->node);
+        buf_puts(line, result);
+        return;
+    }
+    buf_puts(line, "let ");
+    for (uint32_t i = 0; i < k->params.n; i++) {
+        const KParam *p = &k->params.at[i];
+        if (!p->out && !p->inout) continue;
+        const char *of = k_name(w->scope, g_identifier(w->g->arena, p->node->name, name));
+        w->value[p->node->id] = (Value){of, p->rank, p->shape};
+        say(w, of, p->node);
+        buf_printf(line, "%s%s", said++ ? ", " : "", of);
+    }
+    if (results != 1) return;
+    buf_puts(line, ": ");
+    put_type(w, line, only->node, only->rank, only->shape);
+}
+
 static bool launch(Writer *w, int group) {
     FGroup *f = w->f->groups.at[group];
     Kernel *k = NEW(w->g->arena, Kernel);
@@ -341,51 +395,10 @@ static bool launch(Writer *w, int group) {
     if (!kernel_build(k)) return g_failed(w->g) ? false : g_error(w->g, "a kernel cannot be written") != NULL;
     char *comment = nodes_comment(w, f);
     const char *name = kernel_item(w, k, comment);
-    w->sizes |= k->sizes;
     Buf call = {0}, line = {0};
-    bool ok = true, first = true;
-    int results = 0;
-    const KParam *only = NULL;
-    buf_printf(&call, "%s(", name);
-    for (uint32_t i = 0; i < k->params.n && ok; i++) {
-        const KParam *p = &k->params.at[i];
-        if (p->out || p->inout) results++, only = p;
-        if (p->out) continue;
-        if (!first) buf_puts(&call, ", ");
-        first = false;
-        ok = put_value(w, &call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape, p->parts, p->part);
-        if (p->inout && is_state(w->g, p->node->src[0]))     // shown by the name of the parameter
-            vec_push(w->g->arena, &w->g->written,
-                     ((GNamed){w->value[p->node->src[0]->id].name, (Node *)(uintptr_t)p->node}));
-    }
-    for (uint32_t i = 0; i < k->scalars.n; i++) {
-        if (!first) buf_puts(&call, ", ");
-        first = false;
-        w->scope->in_head = false;                           // no size here
-        k_ix(w->scope, &call, k->scalars.at[i]);
-        w->scope->in_head = true;
-    }
-    buf_putc(&call, ')');
-    const char *result = results == 1 ? own_result(w, only) : NULL;
-    if (result) {
-        w->value[only->node->id] = (Value){result, only->rank, only->shape};
-        vec_push(w->g->arena, &w->g->written, ((GNamed){result, (Node *)(uintptr_t)only->node}));
-        buf_puts(&line, result);
-    } else {
-        buf_puts(&line, "let ");
-    }
-    for (uint32_t i = 0, said = 0; i < k->params.n && !result; i++) {
-        const KParam *p = &k->params.at[i];
-        if (!p->out && !p->inout) continue;
-        const Node *n = p->node;
-        w->value[n->id] = (Value){k_name(w->scope, g_identifier(w->g->arena, n->name, name)), p->rank, p->shape};
-        vec_push(w->g->arena, &w->g->written, ((GNamed){w->value[n->id].name, (Node *)(uintptr_t)n}));
-        buf_printf(&line, "%s%s", said++ ? ", " : "", w->value[n->id].name);
-    }
-    if (results == 1 && !result) {
-        buf_puts(&line, ": ");
-        put_type(w, &line, only->node, only->rank, only->shape);
-    }
+    w->sizes |= k->sizes;
+    bool ok = put_call(w, &call, name, k);
+    put_results(w, &line, name, k);
     buf_printf(&line, " = %s;", call.p);
     bool beside = line.n + strlen(comment) + 4 + 3 + 4 <= WIDTH;
     if (comment[0] && !beside) put_comment(&w->body, comment, 4);
@@ -410,7 +423,7 @@ static bool results(Writer *w, Buf *head) {
         buf_printf(head, "%s%s: ", i ? ", " : "", name);
         put_type(w, head, n, n->rank, n->shape);
         if (w->value[n->id].name == name) continue;          // its launch has assigned it
-        vec_push(g->arena, &g->written, ((GNamed){name, g->outputs.at[i].node}));
+        say(w, name, g->outputs.at[i].node);
         buf_printf(&w->body, "    %s = ", name);
         if (!put_value(w, &w->body, n, n->rank, n->shape, NULL, 0)) return false;
         buf_puts(&w->body, ";\n");
