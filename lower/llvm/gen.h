@@ -121,6 +121,7 @@ void         gen_barrier_warp(Gen *g);
 LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> shared pointer
 // the same, of the rings and of what all slices of a block share
 LLVMValueRef gen_ring(Gen *g, LLVMValueRef byte_offset);
+LLVMValueRef gen_stage(Gen *g, const Val *buffer, LLVMValueRef stage);      // where a stage of a ring begins, from gen_ring on: i32
 void gen_arrive(Gen *g, const Val *bar, LLVMValueRef stage);            // at an mbarrier: one of each warp of the role
 // Registers of wgmma's left operand of f32, from its stage (llvm/low.c): four of each step of each 64 rows.
 void gen_left_words(Gen *g, const Op *op, LLVMValueRef group, int blocks, int steps, LLVMValueRef *words);
