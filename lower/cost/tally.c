@@ -27,13 +27,13 @@ static double updates(Facts *facts, const Region *r, uint64_t params, const int6
     return sum;
 }
 
-// The places of all these tensors; false: some do not fit, or are not known.
+// The places of all these tensors; false: some do not fit, are not known, or get little of a program.
 static bool places_of(Fn *f, uint64_t params, const int64_t *dims, double *places) {
     int64_t bytes = 0, n;
     *places = 0;
     for (int i = 0; i < f->launch->nparams; i++) {
         if (!(params >> i & 1)) continue;
-        if (!launch_by_dims(tally_places(f, i), dims, &n)) return false;
+        if (!tally_many(f, i) || !launch_by_dims(tally_places(f, i), dims, &n)) return false;
         bytes += n * elem_bytes(f->launch->params[i].elem);
         *places += (double)n;
     }

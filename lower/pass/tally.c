@@ -80,7 +80,7 @@ static const char *touched(const Fn *f, int param) {
     return NULL;
 }
 
-static bool many(const Fn *f, int param) {
+bool tally_many(const Fn *f, int param) {
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
         if (on_tensor(op) && of_param(op->in[0], param) && type_lanes(&op->out[0]->type) >= FEW_LANES) return true;
     return false;
@@ -92,7 +92,7 @@ static const char *tensor_refusal(Tally *t, int param, bool asked, int64_t *byte
     const char *why = touched(f, param);
     if (why) return why;
     if (elem_bytes(p->elem) < 4) return "elements of less than 32 bits";
-    if (!asked && !many(f, param)) return "a program has few of them";
+    if (!asked && !tally_many(f, param)) return "a program has few of them";
     LExpr n = tally_places(f, param);
     int64_t places;
     if (fact_constant(t->facts, n, &places)) { *bytes += places * elem_bytes(p->elem); return NULL; }
