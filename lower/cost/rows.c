@@ -7,6 +7,10 @@
 //
 // Parts are of the first loop. What follows it the last part does alone, loops too, unless all parts meet after each loop (pass/share.c).
 //
+// Where programs are fewer than multiprocessors, nothing fills in for one that waits, so its loops wait one after the other (a batch norm of
+// 10000 x 1024 f32 by 64 programs of 3 x 157 trips: 250 us, of which its longest loop is a third). A later loop over what the first one has read
+// waits only for what shared memory does not hold of it (pass/keep.c), and brings that trip by trip: it stores, or has lanes to mask.
+//
 // They overlap, but not wholly: the sum of their cubes counts. Few programs with long loops wait most: for them S programs
 // share a loop (split.c), which costs joining S parts. Fitted to what an H200 took (tests/lower/test_cost_rows.c).
 //
@@ -14,7 +18,7 @@
 //     the same in 16 parts                                           waiting  10, memory 30 us      36
 #include "lower/cost/cost.h"
 #include "lower/facts/facts.h"
-#include "lower/pass/passes.h"
+#include "lower/pass/keep.h"
 
 #include <math.h>
 
@@ -41,7 +45,8 @@ enum {
     MAX_WARPS = 6,
     FEW_CLUSTERS = 8,                  // blocks of a program's cluster: programs that leave some multiprocessors idle have more without
     REGS = 20,
-    MOST_VALUES = 8
+    MOST_VALUES = 8,
+    OTHER = 4 << 10                    // bytes of shared memory that hold no tiles
 };
 
 typedef struct Rows {
@@ -160,7 +165,8 @@ static void look(Rows *r, const Region *region, const Op *but, double times, dou
     }
 }
 
-static double work_us(const Rows *r, const Target *t, double programs, double bytes, int warps, int per_block, int parts) {
+// waits: for memory, one after the other; less than 0: as many as the longest loop has trips.
+static double work_us(const Rows *r, const Target *t, double programs, double bytes, int warps, int per_block, int parts, double waits) {
     double each = (double)r->lanes / (32.0 * warps), sms = t->sms;
     bool   loops = r->trips > 0;
     double trips = loops ? ceil(r->trips / parts) : 1, share = loops ? trips / r->trips : 1;
@@ -174,7 +180,8 @@ static double work_us(const Rows *r, const Target *t, double programs, double by
     double code = warp / trips > CACHED ? warp / trips / CACHED : 1;
     double issue = programs * parts * warps * warp * code / (sms * 4 * CLOCK);
     double met = warps > 1 ? programs * parts * warps * (r->meeting * share + r->meeting_ends) / sms : 0;
-    double wait = LATENCY * (loops && each <= OVERLAP_LANES ? trips / OVERLAP : trips) +
+    if (waits < 0) waits = loops && each <= OVERLAP_LANES ? trips / OVERLAP : trips;
+    double wait = LATENCY * waits +
                   reduces * (SHUFFLES + (warps > 1 ? MEET + MEET_WARP * warps : 0)) +
                   warp * (warps > 4 ? warps / 4.0 : 1) / CLOCK;
     double waiting = ceil(blocks / (sms * resident)) * wait;
@@ -191,19 +198,61 @@ typedef struct Work {
     Rows    all, rest;                 // rest: without the first loop; trips 0: there is no other
     int64_t outer;                     // trips of the outermost loop, the most of any
     int     meetings;
-    bool    meets;
+    bool    meets, alike;              // parts of it may meet after each loop; whatever is given, they could
+    double  first, later;              // trips of the first loop that loads, and of all after it
+    int     laters;                    // those
+    int     usual;                     // warps that nobody has to give; 0: they are given
+    bool    keeps;                     // later ones read what the first one does
+    Keep    keep;
 } Work;
+
+static bool kept_by(const Work *w, int warps, bool meet) {
+    return w->keeps && warps > 1 && type_lanes(&w->keep.load[0]->out[0]->type) >= keep_fewest(warps == w->usual ? 0 : warps, meet);
+}
+
+// Of few programs with several loops: what the first one waits for, and the later ones, while nothing else happens.
+typedef struct Waits { double first, later; } Waits;
+
+static Waits waits_of(const Work *w, const Target *t, int warps, int parts, bool meet) {
+    double each = (double)w->all.lanes / (32.0 * warps), first = ceil(w->first / parts), later = meet || parts < 2 ? w->later / parts : 0;
+    meet &= parts > 1;
+    if (!kept_by(w, warps, meet) || (parts > 1 && !meet)) return (Waits){each <= OVERLAP_LANES ? first / OVERLAP : first, later};
+    double bytes = (double)w->keep.loads * (double)keep_tile_bytes(&w->keep), room = floor((t->smem_block - OTHER) / bytes), more = later - room * w->laters;
+    return (Waits){first / keep_trips_ahead(&w->keep), more > 0 ? more : 0};
+}
 
 static double launch_us(const Work *w, const Target *t, double programs, double bytes, int warps, int per_block, int parts) {
     const Rows *r = &w->all;
-    if (parts < 2) return work_us(r, t, programs, bytes, warps, per_block, 1);
+    bool meet = w->meets && programs * parts <= t->sms, several = w->laters && w->alike && programs * 2 <= t->sms && programs * parts <= t->sms;
+    Waits waits = several ? waits_of(w, t, warps, parts, meet) : (Waits){-1, 0};
+    if (parts < 2) return work_us(r, t, programs, bytes, warps, per_block, 1, waits.first) + waits.later * LATENCY;
     double join = JOIN + JOIN_PART * parts + r->carried * parts / JOIN_RATE;
-    bool meet = w->meets && programs * parts <= t->sms;
-    double us = work_us(r, t, programs, bytes, warps, per_block, parts) + (meet ? w->meetings * MET : 1) * join;
-    return meet || !w->rest.trips ? us : us + work_us(&w->rest, t, programs, 0, warps, per_block, 1) - START;
+    double us = work_us(r, t, programs, bytes, warps, per_block, parts, waits.first) + waits.later * LATENCY + (meet ? w->meetings * MET : 1) * join;
+    return meet || !w->rest.trips ? us : us + work_us(&w->rest, t, programs, 0, warps, per_block, 1, several ? w->later : -1) - START;
 }
 
-static void loops_of(Work *w, const Fn *f) {
+// Of the loop and of those in it, one after the other.
+static double trips_of(Rows *r, const Op *loop) {
+    int64_t all, step;
+    double inside = 0;
+    if (!length(r, loop->in[0], loop->in[1], &all) || !number(r, loop->in[2], &step) || step < 1) return 1;
+    for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op->code == OP_T_for && loads_anything(op->reg[0])) inside += trips_of(r, op);
+    double n = all > 0 ? ceil((double)all / (double)step) : 0;
+    return inside > 0 ? n * inside : n;
+}
+
+static void several_loops(Work *w, Fn *f) {
+    const Op *first = NULL;
+    for (const Op *op = f->body.first; op; op = op->next) {
+        if (op->code != OP_T_for || !loads_anything(op->reg[0])) continue;
+        double n = trips_of(&w->all, op);
+        if (first) w->later += n, w->laters++;
+        else w->first = n, first = op;
+    }
+    w->keeps = first && w->laters && keep_finds(f, &w->keep) && w->keep.loop[0] == first;
+}
+
+static void loops_of(Work *w, Fn *f) {
     const Op *first = NULL;
     w->rest = w->all;
     for (const Op *op = f->body.first; op; op = op->next) {
@@ -214,6 +263,7 @@ static void loops_of(Work *w, const Fn *f) {
         if (!length(&w->all, op->in[0], op->in[1], &all) || !number(&w->all, op->in[2], &step) || step < 1) continue;
         if ((all + step - 1) / step > w->outer) w->outer = (all + step - 1) / step;
     }
+    several_loops(w, f);
     look(&w->all, &f->body, NULL, 1, 1, false);
     look(&w->rest, &f->body, first, 1, 1, false);
 }
@@ -234,7 +284,8 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
         bytes += (double)n * elem_bytes(x->elem) * (x->mode == PM_INOUT ? 2 : 1);
     }
     bool sized = launch_by_dims(f->launch->programs, dims, &programs);
-    Work w = {.all = {.facts = facts_new(f), .dims = dims, .known = true}, .meets = given->split != 1 && !given->cluster && share_meets(f)};
+    Work w = {.all = {.facts = facts_new(f), .dims = dims, .known = true}, .alike = share_meets(f)};
+    w.meets = w.alike && given->split != 1 && !given->cluster;
     int  blocks = given->cluster || given->split || given->warps ? 1 : share_blocks(f, t, dims);
     if (blocks > 1 && !(w.meets && sized && programs * FEW_CLUSTERS <= t->sms)) {   // a long row: a cluster's, whatever there is of them
         *out = (Cost){.us = START + bytes / (t->gbs * MEMORY * 1e3), .schedule = *given};
@@ -249,6 +300,7 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
     own.schedule = *given;
     bool splits = !given->split && w.outer > 1 && (w.meets || split_refusal(f) == NULL);
     int  per_block, usual = schedule_warps(f, &own, &per_block), parts = given->split > 1 ? given->split : 1;
+    w.usual = given->warps ? 0 : usual;
     double stands = launch_us(&w, t, (double)programs, bytes, usual, per_block, parts);
     int tried[MAX_PARTS + 1] = {w.meets && programs * 2 <= t->sms ? (int)(t->sms / programs) : 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
     *out = (Cost){.us = stands, .schedule = *given};
@@ -258,7 +310,9 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
             if ((tried[i] > 1 && (!splits || tried[i] > w.outer)) || (k && !open)) continue;
             own.schedule.warps = open ? 1 << k : given->warps;
             int each, warps = schedule_warps(f, &own, &each), p = splits ? tried[i] : parts;
-            if (open && p > 1 && w.meets && programs * p <= t->sms && warps != usual) continue;      // fewer elements a lane take up to three times as long
+            if (p > 1 && w.meets && programs * p > t->sms) continue;                               // they could not all run at once
+            // fewer elements a lane take up to three times as long, but where only so many warps keep the row
+            if (open && p > 1 && w.meets && warps != usual && (kept_by(&w, usual, true) || !kept_by(&w, warps, true))) continue;
             double us = launch_us(&w, t, (double)programs, bytes, warps, each, p);
             if (us >= out->us || us > stands * WORTH) continue;
             *out = (Cost){.us = us, .schedule = *given};

@@ -32,7 +32,7 @@
 #include "lower/pass/trips.h"
 #include "ptx/ptx.h"
 
-enum { FEWEST_LANES = 2048 };                                     // fewer: the program may be a single warp
+enum { FEWEST_LANES = 2048, EACH = 4 };                           // fewer: the program may be a single warp; elements a lane where it is not
 // on their way; trips; bytes of an asynchronous copy
 enum { AHEAD_BYTES = 65536, FEWEST_AHEAD = 2, MOST_AHEAD = 8, PIECE = 16 };
 
@@ -81,10 +81,13 @@ static bool whole_trips(const Op *loop) {                          // and a step
     return step && step->code == OP_T_const && step->imm > 0;
 }
 
+// Parts that meet have a multiprocessor each: all of its shared memory is for what a part reads, be its tiles small.
+int64_t keep_fewest(int warps, bool meets) { return meets && warps > 1 ? (int64_t)warps * 32 * EACH : FEWEST_LANES; }
+
 static bool worth(const Keep *k, const Op *load) {
     if (load->code != OP_T_load || load->flags & HAS_ELSE) return false;
     const Type *t = &load->out[0]->type;
-    return t->rank && type_lanes(t) >= FEWEST_LANES && k->f->launch->params[load->in[0]->def->imm].mode == PM_IN;
+    return t->rank && type_lanes(t) >= k->fewest && k->f->launch->params[load->in[0]->def->imm].mode == PM_IN;
 }
 
 static bool varies(const Op *load, const Op *loop) {               // with the trip: else it would stand before the loop
@@ -93,7 +96,7 @@ static bool varies(const Op *load, const Op *loop) {               // with the t
 }
 
 static bool collect(Keep *k, Op *first) {
-    *k = (Keep){.f = k->f, .loop = {first}, .loops = 1};
+    *k = (Keep){.f = k->f, .fewest = k->fewest, .loop = {first}, .loops = 1};
     if (!whole_trips(first)) return false;
     for (Op *op = first->next; op && k->loops < KEEP_LOOPS; op = op->next) {
         bool alike = op->code == OP_T_for && whole_trips(op);
@@ -162,7 +165,7 @@ bool keep_can_be_ahead(const Keep *k, const CompileOptions *opt) {
     return true;
 }
 
-static int trips_ahead(const Keep *k) {
+int keep_trips_ahead(const Keep *k) {
     int64_t trip = k->loads * keep_tile_bytes(k), n = AHEAD_BYTES / trip;
     return (int)(n < FEWEST_AHEAD ? FEWEST_AHEAD : n > MOST_AHEAD ? MOST_AHEAD : n);
 }
@@ -192,7 +195,7 @@ static void ask_for(Keep *k, Builder *b, Val *room, Val *counter, Val *limit) {
 static void put_ahead(Keep *k, Val *room) {
     Op *loop = k->loop[0];
     Builder out = {k->f, NULL, loop, loop->span};
-    int n = trips_ahead(k);
+    int n = keep_trips_ahead(k);
     Val *lo = loop->in[0], *step = loop->in[2], *far = b_binary(&out, OP_mul, b_const(&out, EL_index, n), step);
     Op *first = op_new(k->f, OP_T_for, loop->span, 3, (Val *[]){lo, b_binary(&out, OP_add, lo, far), step}, 0);
     Val *at = region_arg(k->f, first->reg[0], type_scalar(EL_index));
@@ -309,8 +312,16 @@ static bool in_region(Keep *k, Region *r, const CompileOptions *opt) {
     return false;
 }
 
+bool keep_finds(Fn *f, Keep *k) {
+    for (Op *op = f->body.first; op; op = op->next) {
+        *k = (Keep){.f = f, .fewest = keep_fewest(2, true)};
+        if (op->code == OP_T_for && collect(k, op)) return true;
+    }
+    return false;
+}
+
 bool keep_tiles(Fn *f, const CompileOptions *opt) {
-    Keep k = {.f = f};
+    Keep k = {.f = f, .fewest = keep_fewest(opt->schedule.warps, f->launch->together)};
     if (opt->schedule.warps == 1) return false;                    // programs of one warp share a block
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return false;
     return in_region(&k, &f->body, opt);

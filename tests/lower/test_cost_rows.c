@@ -7,6 +7,10 @@
 static const char source[] =
     "kernel columns<T: float = bf16, BM = 32, BN = 128>(x: T[M, N], y: out f32[N]) grid (n in N by BN)\n"
     "{ var acc = zeros<f32>(n);  for m in M by BM { acc += sum(x[m, n] over m); }  y[n] = acc; }\n"
+    "kernel norm<BM = 64, BN = 16>(x: f32[M, N], g: f32[N], y: out f32[M, N]) grid (n in N by BN) {\n"
+    "    var s = zeros(n);  for m in M by BM { s += sum(x[m, n] over m); }  let mu = s / M;\n"
+    "    var v = zeros(n);  for m in M by BM { v += sum(square(x[m, n] - mu) over m); }  let r = rsqrt(v / M + 1e-5) * g[n];\n"
+    "    for m in M by BM { y[m, n] = (x[m, n] - mu) * r; } }\n"
     "kernel total<BLOCK = 8192>(x: f32[N], y: out f32[])\n"
     "{ var acc = 0.0;  for n in N by BLOCK { acc += sum(x[n] over n); }  y[] = acc; }\n"
     "kernel softmax(x: bf16[M, N], y: out bf16[M, N]) grid (m in M)\n"
@@ -21,6 +25,8 @@ static const Way seen[] = {
     {"columns", 8192, 8192, {64, 128}, 1, 8,   41.0}, {"columns", 8192, 8192, {64, 128}, 1, 64,  43.3}, {"columns", 8192, 8192, {32, 128}, 4, 1,  148.0},
     {"columns", 8192, 8192, {64, 64}, 16, 1,   37.3}, {"columns", 8192, 8192, {64, 64}, 32, 1,   39.3}, {"columns", 8192, 8192, {64, 64}, 8, 1,    78.1},
     {"columns", 8192, 8192, {16, 64}, 16, 1,   78.3}, {"columns", 8192, 8192, {32, 128}, 16, 1,  53.0},
+    {"norm", 10000, 1024,   {64, 16},  8, 2,   62.6}, {"norm", 10000, 1024,   {64, 16},  4, 2,   66.7}, {"norm", 10000, 1024,   {64, 16},  2, 2,   70.8},
+    {"norm", 10000, 1024,   {64, 16},  1, 2,  209.0}, {"norm", 10000, 1024,   {64, 16},  4, 1,  250.3}, {"norm", 10000, 1024,   {64, 16},  1, 1,  392.8},
     {"total", 0, 67108864, {16384, 0}, 8, 256, 64.1}, {"total", 0, 67108864, {16384, 0}, 4, 256, 64.1}, {"total", 0, 67108864,  {8192, 0}, 32, 128, 64.7},
     {"total", 0, 1048576,   {4096, 0}, 4, 128,  7.0}, {"total", 0, 1048576,   {4096, 0}, 16, 64,  7.1}, {"total", 0, 1048576,   {4096, 0}, 8, 256,   8.1},
     {"softmax", 8192, 8192, {0, 0},    8, 1,   65.5}, {"softmax", 8192, 8192, {0, 0},    4, 1,   65.6}, {"softmax", 8192, 8192, {0, 0},   32, 1,    91.6},
@@ -34,6 +40,7 @@ static bool cost(World *w, const Way *x, bool open, Cost *c) {
     const char *const *name = names[strcmp(x->kernel, "columns") != 0];
     SemaValue set[2];
     int n = 0;
+    if (!strcmp(x->kernel, "norm")) name = names[0];
     for (int i = 0; i < 2; i++) if (x->tile[i]) set[n++] = (SemaValue){.name = name[i], .ival = x->tile[i]};
     Schedule given = open ? (Schedule){0} : (Schedule){.warps = x->warps, .split = x->split};
     return cost_for(w, x->kernel, set, n, (Shape){x->m, x->n, 0}, &given, c);
@@ -77,6 +84,9 @@ static void choice(void **state) {
     assert_true(cost(&w, &(Way){"softmax", 8192, 8192, {0, 0}, 0, 0, 0}, true, &c));           // no loop: as it is
     assert_int_equal(c.schedule.split, 0);
     assert_int_equal(c.schedule.warps, 0);
+    assert_true(cost(&w, &(Way){"norm", 10000, 1024, {64, 16}, 0, 0, 0}, true, &c));            // parts that meet, and as many warps as keep what they read
+    assert_int_equal(c.schedule.split, 2);
+    assert_true(c.schedule.warps > 1 && c.schedule.warps <= 8);
     w.opt.schedule.split = 1;
     Choice chosen;
     assert_true(choose(&w, "columns", (Shape){8192, 8192, 0}, &chosen));
