@@ -24,8 +24,6 @@
 #include <limits.h>
 #include <string.h>
 
-enum { STACK = 64 };                   // deeper expressions do not come from programs people write
-
 // clang-format off
 //              name        in  precedence: 0 atom or call, then as in C
 static const struct { const char *name; int in, level; } ops[] = {
@@ -102,15 +100,15 @@ static bool is_positive(int64_t bits) {
 }
 
 int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides) {
-    int64_t stack[STACK];
+    int64_t stack[LAUNCH_STACK];
     uint32_t n = 0;
     if (e.n == 1 && e.at->op == L_CONST) return e.at->arg;
     if (e.n == 1 && e.at->op == L_DIM) return dims[e.at->arg];
-    memset(stack, 0, sizeof *stack * (e.n < STACK ? e.n : STACK));
+    memset(stack, 0, sizeof *stack * (e.n < LAUNCH_STACK ? e.n : LAUNCH_STACK));
     for (uint32_t i = 0; i < e.n; i++) {
         LStep s = e.at[i];
         int in = ops[s.op].in;
-        if (n < (uint32_t)in || n - (uint32_t)in >= STACK) ice("launch expression: step %u has the wrong depth", i);
+        if (n < (uint32_t)in || n - (uint32_t)in >= LAUNCH_STACK) ice("launch expression: step %u has the wrong depth", i);
         int64_t *top = stack + n - in;
         switch (s.op) {
         case L_CONST:  top[0] = s.arg; break;
@@ -126,6 +124,15 @@ int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const 
     }
     if (n != 1) ice("launch expression: leaves %u values", n);
     return stack[0];
+}
+
+int launch_depth(LExpr e) {
+    int n = 0, most = 0;
+    for (uint32_t i = 0; i < e.n; i++) {
+        n += 1 - ops[e.at[i].op].in;
+        if (n > most) most = n;
+    }
+    return most;
 }
 
 bool launch_by_dims(LExpr e, const int64_t *dims, int64_t *out) {
@@ -227,12 +234,12 @@ static Piece compose(Arena *a, LOp op, const Piece *in) {
 }
 
 char *launch_expr_text(Arena *a, const LaunchInfo *info, LExpr e) {
-    Piece stack[STACK] = {0};
+    Piece stack[LAUNCH_STACK] = {0};
     uint32_t n = 0;
     for (uint32_t i = 0; i < e.n; i++) {
         LStep s = e.at[i];
         int in = ops[s.op].in;
-        if (n < (uint32_t)in || n - (uint32_t)in >= STACK) ice("launch expression: step %u has the wrong depth", i);
+        if (n < (uint32_t)in || n - (uint32_t)in >= LAUNCH_STACK) ice("launch expression: step %u has the wrong depth", i);
         Piece *top = stack + n - in;
         *top = in == 0 ? (Piece){leaf(a, info, s), s.op == L_CONST && s.arg < 0} : compose(a, s.op, top);
         n = n - (uint32_t)in + 1;

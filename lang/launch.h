@@ -125,6 +125,9 @@ typedef struct LaunchInfo {
 int64_t launch_eval(LExpr e, const int64_t *dims, const int64_t *scalars, const int64_t *strides /* by launch_stride */);
 bool    launch_by_dims(LExpr e, const int64_t *dims, int64_t *out);    // its value; false: scalars or strides are among it
 int     launch_takes(LOp op);                                  // how many operands, from the stack
+// Numbers at hand at most while e is computed. What a program or its head says may have LAUNCH_DEEPEST; the compiler adds a few.
+enum { LAUNCH_STACK = 64, LAUNCH_DEEPEST = 40 };
+int     launch_depth(LExpr e);
 bool    launch_same(LExpr a, LExpr b);                         // word for word
 // If e is to be `value`, so is the part of it that holds the only dimension not known, in sums, differences and products: M + 1 is 8, so M
 // is 7. A product need not come out even: whoever solves checks. The same of all guards that are equations. No scalars: none is known.

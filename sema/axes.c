@@ -191,7 +191,7 @@ static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
                            : arena_printf(c->a, "%s <= %.*s = %lld", expr_text(c, len), (int)by.n, by.p,
                                           (long long)r->step);
     TExpr *cond = index_op(c, OP_le, len, b, at);
-    if (tx_is_host(c, len)) {
+    if (tx_is_host(len)) {
         guard_add(c, cond, arena_printf(c->a, "%s (%s)", what, place_text(c, at)), at);
         return true;
     }

@@ -254,7 +254,8 @@ TVar  *let_var(Check *c, Sym name, TExpr *x, bool mutable, Span at);      // emi
 TExpr *keep(Check *c, TExpr *x, Sym name, Span at);           // x, or a variable holding it when x is not free to repeat
 TExpr *keep_simple(Check *c, TExpr *x, Sym name, Span at);    // a const, variable, dimension or arithmetic of them
 bool   tx_same(const TExpr *a, const TExpr *b);               // structurally equal
-bool   tx_is_host(Check *c, const TExpr *x);                  // made of constants, dimensions and integer scalar parameters
+bool   tx_host_deep(Check *c, const TExpr *x, Span at);       // the host could, but for its depth: reported
+bool   tx_is_host(const TExpr *x);                            // made of constants, dimensions and integer scalar parameters
 bool   tx_has_effect(const TExpr *x);
 
 // ---- infer_expr.c --------------------------------------------------------------------------------

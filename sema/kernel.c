@@ -35,8 +35,8 @@ static TExpr *dim_expr(Check *c, const Node *n, Ent *out) {
     }
     TExpr *x = scalar_index(c, e, n->span, "a dimension");
     if (!x) return NULL;
-    if (!tx_is_host(c, x)) {
-        report(c, E_not_comptime, n->span, "a dimension of a kernel's tensor");
+    if (!tx_is_host(x)) {
+        if (!tx_host_deep(c, x, n->span)) report(c, E_not_comptime, n->span, "a dimension of a kernel's tensor");
         return NULL;
     }
     int16_t dim = e.dim;
@@ -206,7 +206,8 @@ static void check_where(Check *c, const Node *kernel, bool *solved) {
         }
         TExpr *cond;
         if (e.kind == EN_bool || !cond_of(c, e, at, "a `where` clause", &cond)) continue;
-        if (!tx_is_host(c, cond)) {
+        if (tx_host_deep(c, cond, at)) continue;
+        if (!tx_is_host(cond)) {
             Diag *d = report(c, E_grid_range, at, "a condition of `where`");
             diag_help(d, "the host computes it, of dimensions and integer parameters: by `+ - * / %%`, comparisons, choices, `min`, `max`, `abs`, `cdiv`");
             continue;
@@ -229,10 +230,10 @@ static void check_grid(Check *c, const Node *kernel) {
         }
         TExpr *lo = r.lo.kind == EN_int ? tx_const_int(c, r.lo.i, EL_index, r.span) : r.lo.x;
         TExpr *hi = r.hi.kind == EN_int ? tx_const_int(c, r.hi.i, EL_index, r.span) : r.hi.x;
-        if (!tx_is_host(c, lo) || !tx_is_host(c, hi)) {
-            Diag *d = report(c, E_grid_range, r.span, "the bounds of a grid clause");
-            diag_help(
-                d, "use dimensions and integer parameters; a grid over bounds read from a tensor is not supported yet");
+        if (!tx_is_host(lo) || !tx_is_host(hi)) {
+            if (!tx_host_deep(c, lo, r.span) && !tx_host_deep(c, hi, r.span))
+                diag_help(report(c, E_grid_range, r.span, "the bounds of a grid clause"),
+                          "use dimensions and integer parameters; a grid over bounds read from a tensor is not supported yet");
             scope_bind(c, c->scope, k->sym, ent_error(c), name_at(k));
             continue;
         }

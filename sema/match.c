@@ -53,7 +53,7 @@ static bool dims_agree(Match *m, Sym name, Ent have, Ent was, Span at) {
     Ent same = binary(c, OP_eq, was, have, at, at, at);
     if (same.kind != EN_value) return same.kind != EN_error;
     const char *text = arena_printf(c->a, "%s (%s)", expr_text(c, same.x), place_text(c, at));
-    if (tx_is_host(c, same.x)) {
+    if (tx_is_host(same.x)) {
         guard_add(c, same.x, text, at);
         return true;
     }

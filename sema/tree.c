@@ -216,8 +216,8 @@ static bool simple(const TExpr *x) {
 }
 
 // Small host arithmetic stays as it is written, so that ranges and guards made of it see dimensions.
-static bool small_host(Check *c, const TExpr *x) {
-    if (x->kind != TX_binary || x->type.elem != EL_index || !tx_is_host(c, x)) return false;
+static bool small_host(const TExpr *x) {
+    if (x->kind != TX_binary || x->type.elem != EL_index || !tx_is_host(x)) return false;
     int n = 0;
     for (uint32_t i = 0; i < 2; i++) {
         const TExpr *k = x->kid[i];
@@ -228,7 +228,7 @@ static bool small_host(Check *c, const TExpr *x) {
 }
 
 TExpr *keep(Check *c, TExpr *x, Sym name, Span at) {
-    return tx_is_free(x) || small_host(c, x) ? x : tx_var(c, let_var(c, name, x, false, at), at);
+    return tx_is_free(x) || small_host(x) ? x : tx_var(c, let_var(c, name, x, false, at), at);
 }
 
 TExpr *keep_simple(Check *c, TExpr *x, Sym name, Span at) {
@@ -280,13 +280,28 @@ static bool host_operation(const TExpr *x) {
     }
 }
 
-bool tx_is_host(Check *c, const TExpr *x) {
-    if (x->kind == TX_const || x->kind == TX_dim) return true;
+// How many numbers the host has at hand at most while it computes x, from left to right; 0: it cannot.
+static int host_numbers(const TExpr *x) {
+    if (x->kind == TX_const || x->kind == TX_dim) return 1;
     if (x->kind == TX_var) return x->var->param >= 0 && !x->type.ptr && elem_is_int(x->type.elem);
-    if (!simple(x) || x->type.naxes > 0 || !host_operation(x)) return false;
+    if (!simple(x) || x->type.naxes > 0 || !host_operation(x)) return 0;
+    int most = 1;
     for (uint32_t i = 0; i < x->nkid; i++) {
-        if (!tx_is_host(c, x->kid[i])) return false;
+        int n = host_numbers(x->kid[i]);
+        if (n == 0) return 0;
+        if (n + (int)i > most) most = n + (int)i;
     }
+    return most;
+}
+
+bool tx_is_host(const TExpr *x) {
+    int n = host_numbers(x);
+    return n > 0 && n <= LAUNCH_DEEPEST;
+}
+
+bool tx_host_deep(Check *c, const TExpr *x, Span at) {
+    if (host_numbers(x) <= LAUNCH_DEEPEST) return false;
+    diag_note(report(c, E_too_deep, at), "what a launch computes has at most %d numbers that wait for another", LAUNCH_DEEPEST);
     return true;
 }
 

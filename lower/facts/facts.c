@@ -53,13 +53,13 @@ static const int8_t host_op[OP_COUNT] = {
     [OP_add] = L_ADD, [OP_sub] = L_SUB, [OP_mul] = L_MUL, [OP_div] = L_DIV, [OP_rem] = L_MOD};
 
 // Expressions of the launcher are trees: one that names a part twice, which names a part twice, is given up before it
-// is too long.
+// is too long or too deep.
 enum { LONGEST = 512 };
 
 static bool joined(Arena *a, LOp op, LExpr x, LExpr y, LExpr *out) {
     if (x.n + y.n >= LONGEST) return false;
     *out = launch_join(a, op, x, y);
-    return true;
+    return y.n < LAUNCH_DEEPEST || launch_depth(*out) <= LAUNCH_DEEPEST;
 }
 
 bool host_expr(Facts *s, const Val *v, LExpr *out) {
