@@ -44,7 +44,7 @@ def product(m, n, k, form, many=1, dtype=torch.bfloat16):
     x, y = (t.mT.contiguous() if letter == "T" else t for t, letter in zip((a, b), form))
     left, right = (t.mT if letter == "T" else t for t, letter in zip((x, y), form))
     file, kernel = MANY[form] if many > 1 else next(at[1:] for at in FORMS if at[0] == form)
-    sets = dict(M=m, N=n, K=k) | (dict(B=many) if many > 1 else {}) | (dict(T=tk.ELEM[dtype]) if dtype != torch.bfloat16 else {})
+    sets = dict(M=m, N=n, K=k) | (dict(B=many) if many > 1 else {}) | (dict(T="f16") if dtype != torch.bfloat16 else {})
     return file, kernel, sets, x, y, left, right, torch.full((*lead, m, n), float("nan"), device="cuda", dtype=dtype)
 
 

@@ -6,7 +6,7 @@
 Parameters that are no tensors are numbers. TKC names the compiler (build/tkc), TKC_LIBRARY the library (build/lib/libtkc.so);
 with TKC_DEVICE=emu kernels run on tensors in host memory, on a machine without a GPU.
 """
-import atexit, concurrent.futures, ctypes, os, shutil, subprocess, tempfile, torch
+import atexit, concurrent.futures, ctypes, itertools, os, shutil, subprocess, tempfile, torch
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int64, c_void_p
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -38,7 +38,7 @@ class Library:
         if getattr(self.so, name)(*args): raise RuntimeError(self.so.tkc_error().decode())
 
 
-_folder, _compiled, _loaded, _library = None, {}, {}, None
+_folder, _number, _compiled, _loaded, _library = None, itertools.count(), {}, {}, None
 
 
 def compiled(path, kernel, sets, arch, schedule={}):
@@ -47,11 +47,11 @@ def compiled(path, kernel, sets, arch, schedule={}):
     key = (path, kernel, arch, *sorted(sets.items()), *sorted(schedule.items()))
     if key not in _compiled:
         if not _folder: atexit.register(shutil.rmtree, _folder := tempfile.mkdtemp())
-        out = os.path.join(_folder, f"{len(_compiled)}.tkx")
-        _compiled[key] = out
+        out = os.path.join(_folder, f"{next(_number)}.tkx")
         words = [TKC, path, "--emit=artifact", "-o", out, "--kernel=" + kernel, "--arch=" + arch]
         r = subprocess.run(words + [f"--set={k}={v}" for k, v in sets.items()] + [f"--with={k}={v}" for k, v in schedule.items()], capture_output=True, text=True)
         if r.returncode: raise RuntimeError(r.stderr)
+        _compiled[key] = out
     return _compiled[key]
 
 

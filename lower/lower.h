@@ -36,7 +36,7 @@ typedef struct Candidate {
     const TuneCandidate *from;             // its row of the tune item; NULL: the defaults
     bool      allowed;                     // of the defaults: the tune item's conditions hold
     double    worth;                       // the part of its time that others must stay below to be taken for it
-    bool      reckoned;                    // by figures that nobody has measured: to be tried, not to be chosen
+    bool      varied;                      // another schedule than the model's own for these values: to be measured
 } Candidate;
 // The first is the defaults, as the model would launch them. With `schedules`, to be measured, each row comes with all
 // schedules worth trying. 0: sema_instance gave NULL.

@@ -128,7 +128,7 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
         plain(&before, &l->opt->schedule);
         if (!memcmp(&c.schedule, &before, sizeof before)) return;
         push(l, k, from, &c);
-        l->all.at[l->all.n - 1].reckoned = c.schedule.split > 1 && c.schedule.cluster == c.schedule.split;
+        l->all.at[l->all.n - 1].varied = true;
         return;
     }
     Schedule s = *given;
@@ -206,7 +206,7 @@ int candidate_best(const Candidate *c, int n) {
     int best = 0;
     while (best + 1 < n && !c[best].allowed) best++;
     for (int i = best + 1; i < n; i++)
-        if (c[i].allowed && !c[i].reckoned && c[i].us < c[best].us * (c[best].from ? 1 : c[i].worth)) best = i;
+        if (c[i].allowed && !c[i].varied && c[i].us < c[best].us * (c[best].from ? 1 : c[i].worth)) best = i;
     return best;
 }
 

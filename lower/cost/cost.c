@@ -18,10 +18,13 @@ static const double IN_GRAPH = 1.5;                                 // for tiles
 static const double IN_CLUSTERS = 1.3;                              // us: a cluster begins later, and its blocks wait for each other
 static const double SHORT = 15;                                     // us
 static const double WORTH_SHARING = 0.95, WORTH_ONE_ROUND = 0.85;   // of the time without
-enum { MAX_TRIED = 14, USUAL = 8, KEPT_MOST = 64 };                 // parts; tiles down a column
+enum { MAX_TRIED = 14, USUAL = 8, KEPT_MOST = 64, SLICES_MOST = 8 };     // parts; tiles down a column; parts in a cluster
+
+// Parts of a cluster's blocks: of the time without; us: what takes longer was no faster so; us in a graph, where they begin once all of a cluster's have room.
+static const double WORTH_SLICES = 0.95, SLICES_SHORT = 20, LATE_IN_GRAPH = 1;
 
 // What is asked: products, where, and what is given of the schedule.
-typedef struct Open { const Work *w; const Target *t; const Schedule *given; } Open;
+typedef struct Open { Fn *f; const Work *w; const Target *t; const Schedule *given; bool in_graph; } Open;
 
 static bool nested(const Open *o, Cost *out) {
     int stages;
@@ -79,6 +82,20 @@ static void in_clusters(const Open *o, bool walks, Cost *out) {
     out->schedule.cluster = 2;
 }
 
+// Parts that are the blocks of a cluster, each of which joins a slice of the tile and goes on with that.
+static void in_slices(const Open *o, Cost *out) {
+    const Schedule *given = o->given;
+    bool open = !given->split && !given->cluster && given->walk != 2 && !given->blocks && given->pingpong < 2 && given->streamk < 2 && given->slices < 2 && given->keep < 2;
+    double least = fmin(SLICES_SHORT, out->us * WORTH_SLICES);
+    for (int parts = 2; open && parts <= SLICES_MOST && parts <= o->w->trips; parts *= 2) {
+        double us = product_us(o->w, o->t, (How){.parts = parts, .scattered = true}) + (o->in_graph ? LATE_IN_GRAPH : 0);
+        if (us >= least || scatter_refusal(o->f, o->t, parts)) continue;
+        out->us = least = us;
+        out->schedule.split = out->schedule.cluster = parts;
+        out->schedule.pingpong = given->pingpong;
+    }
+}
+
 // One loop, whose right operand is brought for each tile: the number of its parts; 0: it is of a kind that has no model.
 static int one_loop(const Open *o, Cost *out) {
     const Work *w = o->w;
@@ -102,13 +119,14 @@ static int one_loop(const Open *o, Cost *out) {
         out->us = turns;
         out->schedule.pingpong = 2;
     }
-    return parts;
+    if (w->splits && w->clocks > 0 && !w->merged && !chain) in_slices(o, out);
+    return out->schedule.cluster > 1 && out->schedule.split > 1 ? out->schedule.split : parts;
 }
 
 bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out) {
     Work w;
     const Target *t = opt->target;
-    const Open o = {&w, t, given};
+    const Open o = {f, &w, t, given, opt->in_graph};
     *out = (Cost){.schedule = *given};
     f->target = t;
     f->fast = true;

@@ -37,8 +37,9 @@ static const double QUICK_PARTS = 9, MORE_PARTS = 110e3, PART = 4.2;
 static const double NEAR = 1.6, NEAR_STATE = 4096, NEAR_FULL = 10.0 / 11, NEAR_SHORT = 15;
 enum { NEAR_PARTS = 8 };
 
-// Parts that each join a slice of a tile (pass/scatter.c): us of barriers and latency; bytes a us that all blocks send each other. Reckoned, not measured.
-static const double SCATTERED = 0.6, SCATTER_RATE = 3e6;
+// Parts that each join a slice of a tile (pass/scatter.c): us of barriers and latency; bytes a us that all blocks send each other, and that they read again,
+// beside what comes from memory.
+static const double SCATTERED = 0.6, SCATTER_RATE = 3e6, SCATTER_DRAW = 17e6;
 
 // Where shares of trips end within tiles: us of fences and counts; bytes a us and multiprocessor of parts; and blocks do not read the same at the same time,
 // which L2 would bring to all of them at once.
@@ -89,11 +90,15 @@ static Deal dealt_evenly(const Work *w, const Target *t) {
 }
 
 // A launch of it, so shared and so often.
-typedef struct Launch { const Work *w; const Target *t; const Rates *r; double sms, programs, trips; int parts; } Launch;
+typedef struct Launch { const Work *w; const Target *t; const Rates *r; double sms, programs, trips; int parts; bool scattered; } Launch;
 
 static double slots_of(const Work *w) { return w->made > 0 ? BARRIERS_BYTES : SLOTS_BYTES; }               // those do not walk
 
-static double ring_of(const Launch *l, double slots) { return (double)(int64_t)((l->t->smem_block - slots - l->w->behind) / (l->w->bytes + l->w->low)); }
+// What the other blocks send of their parts of a slice waits beside the ring.
+static double ring_of(const Launch *l, double slots) {
+    double sent = l->scattered ? 4 * l->w->tile * (l->parts - 1) / l->parts : 0;
+    return (double)(int64_t)((l->t->smem_block - slots - l->w->behind - sent) / (l->w->bytes + l->w->low));
+}
 
 // What a trip reads through L2: its share of that, and where parts are far from each other, of all that comes from memory.
 static double through_us(const Launch *l) {
@@ -101,7 +106,9 @@ static double through_us(const Launch *l) {
     double through = w->drawn / l->r->l2 * (1 + FAR * fmax(0, w->group * fmin(l->trips * w->group_row, FAR_ROW) - NEAR_BY));
     if (!w->clocks || l->parts < 2) return through;
     double all = l->programs * l->trips * w->drawn, often = fmin(1, fmax(0, 2 * (all / w->unique - APART_OFTEN))) * fmin(1, fmax(0, w->unique - APART_LEAST) / APART_BYTES) * fmin(1, (1 - 1.0 / l->parts) * APART_PARTS);
-    return fmax(through, (all / (l->r->l2 * l->sms) + often * w->unique / (l->t->gbs * l->r->memory * 1e3)) / (ceil(l->programs / l->sms) * l->trips));
+    double memory = w->unique / (l->t->gbs * l->r->memory * 1e3), each = ceil(l->programs / l->sms) * l->trips;
+    if (l->scattered) return fmax(through, (memory + (all - w->unique) / SCATTER_DRAW) / each);
+    return fmax(through, (all / (l->r->l2 * l->sms) + often * memory) / each);
 }
 
 // An operand is made in registers beside wgmma, which a group alone waits for.
@@ -154,9 +161,9 @@ static double drawn_us(const Launch *l, double at_once) {
 }
 
 // Of each tile that a multiprocessor has, parts sent and added.
-static double joins_us(const Launch *l, double rounds, bool scattered) {
+static double joins_us(const Launch *l, double rounds) {
     const Work *w = l->w;
-    if (scattered) return rounds * SCATTERED + (double)w->programs * w->tile_bytes * (l->parts - 1) / SCATTER_RATE;
+    if (l->scattered) return rounds * SCATTERED + (double)w->programs * w->tile_bytes * (l->parts - 1) / SCATTER_RATE;
     double tiles = (double)((w->programs + l->t->sms - 1) / l->t->sms);
     double sent = l->parts + 1 < QUICK_PARTS ? l->parts + 1 : QUICK_PARTS, more = l->parts + 1 - sent;
     return tiles * (l->r->join + w->tile_bytes * (sent / l->r->parts + more / MORE_PARTS)) + (w->clocks && rounds > tiles ? (rounds - tiles) * PART : 0);
@@ -165,7 +172,7 @@ static double joins_us(const Launch *l, double rounds, bool scattered) {
 double product_us(const Work *w, const Target *t, How how) {
     const Rates *r = w->clocks ? &by_wgmma : &by_mma_sync;
     int parts = how.parts;
-    const Launch l = {w, t, r, t->sms, (double)w->programs * parts, (double)((w->trips + parts - 1) / parts), parts};
+    const Launch l = {w, t, r, t->sms, (double)w->programs * parts, (double)((w->trips + parts - 1) / parts), parts, how.scattered};
     double sms = l.sms, programs = l.programs, trips = l.trips, trip = trip_us(&l);
     double per = w->sync && w->tile <= PACKED ? 4 : 1, blocks = (double)(int64_t)((programs + per - 1) / per), together = resident(w, t);
     double room = how.scattered && parts > 2 ? sms * NEAR_FULL : sms;
@@ -180,7 +187,7 @@ double product_us(const Work *w, const Target *t, How how) {
     if (how.pingpong) us += own + last;
     us = fmax(us, drawn_us(&l, at_once) + r->end + last);
     us += rounds * trips * r->barriers + (w->clocks && !how.walks ? (ends - 1) * (ANEW + w->turned_end) : 0);
-    if (parts > 1) us += joins_us(&l, rounds, how.scattered);
+    if (parts > 1) us += joins_us(&l, rounds);
     if (w->sync && !w->merged && w->wide) us *= 1 + ABSENT * w->outside;
     if (w->sync && w->wide && w->f32) us *= SPLIT * (w->tile > SPLIT_TILE ? SPLIT_LARGE : 1);
     return START + r->fill + us + w->idle / sms * IDLE;

@@ -338,6 +338,18 @@ static void some_idle(Work *w, const Fn *f, const int64_t *dims) {
     w->programs = (int64_t)busy;
 }
 
+// Elements of a tensor that a loop's end takes at places that data decide, from all that is there.
+static double picked_behind(const Work *w, const Fn *f, int p) {
+    double all = 0;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
+        bool by_data = false, own = op->nin > 0 && op->in[0]->type.kind == TY_TENSOR && op->in[0]->def->imm == p;
+        for (int i = 1; own && op->code == OP_T_load && i <= op->nidx; i++) by_data |= operand_loaded(op->in[i]);
+        if (own && (!by_data || op->parent != w->loop->parent)) return INFINITY;
+        if (own) all += (double)w->programs * (double)type_lanes(&op->out[0]->type);
+    }
+    return all;
+}
+
 // All tensors' bytes, and how results leave. *odd: some have elements of other than 2 or 4 bytes. False: a dimension is not known.
 static bool tensors(Work *w, const Fn *f, const int64_t *dims, bool *odd) {
     for (int p = 0; p < f->launch->nparams; p++) {
@@ -349,7 +361,7 @@ static bool tensors(Work *w, const Fn *f, const int64_t *dims, bool *odd) {
         int bytes = elem_bytes(x->elem);
         w->scattered |= x->mode != PM_IN && d % 16 * bytes % 16;
         *odd |= x->mode != PM_IN && bytes != 2 && bytes != 4;
-        n *= bytes;
+        n = fmin(n, picked_behind(w, f, p)) * bytes;
         w->unique += w->table && w->table->def->imm == p && w->picked < n ? w->picked : n;
     }
     return true;
@@ -389,7 +401,7 @@ bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     bool numbered = number_of(s, loop->in[1], dims, &last);
     if (nest && !numbered) w->trips = (w->trips + 1) / 2;                           // each of them a little longer
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
-    if (!tensors(w, f, dims, &odd)) return false;
+    if (!launch_by_dims(f->launch->programs, dims, &w->programs) || !tensors(w, f, dims, &odd)) return false;
     if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(loop) > 2))) return false;          // activations: no faster
     w->rows = w->scattered && w->clocks && !w->turned && !odd;
     w->alone = !w->rows && (w->alone || w->scattered);
@@ -397,7 +409,6 @@ bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
     ways(w, t, f, !nest && !guarded, numbered, products);
     w->alone |= nest || guarded;
-    if (!launch_by_dims(f->launch->programs, dims, &w->programs)) return false;
     if (guarded) some_idle(w, f, dims);
     w->keeps &= w->across * w->down == w->programs;                                 // a grid of two clauses
     return true;

@@ -15,21 +15,18 @@
 // count, and what follows the loop, the result's rows too, is shared out (llvm/scatter.c). Bytes between the blocks are
 // (S - 1) * BM * BN * 4 for a tile, where 3 TB/s are to be had in all.
 //
-// Expected of an H200, by 64 bytes a clock into a multiprocessor, 0.6 us of barriers and latency and those 3 TB/s, not measured yet
-// (what a launch takes besides, 5.9 us, is the same; clusters of two that load for each other began 1 us later than blocks, which would take the most of it):
+// On an H200, cold caches, medians (bench/results, 2026-11-22, slices):
 //
-//     m x n x k             now: tile, KB a block, us         best in clusters: parts, tile, KB a block, KB sent in all, us
-//     128 x 768 x 3072      16 x 64     492   10.3            4   64 x 64    197   1180    8.6
-//     512 x 1024 x 4096     64 x 64    1049   15.2            2   64 x 128   786   2097   14.2
-//     1024^3                64 x 128    393    9.4            2  128 x 128   262   4194   10.7     exchange takes what is won
-//     197 x 768 x 768       32 x 64     147    7.2            2   64 x 64     98    786    7.6     too short
-//     128 x 3072 x 768      64 x 64     197    7.7            2   64 x 128   147   1573    8.4     too short
-//     16 x 4096 x 4096      16 x 64     655   13.8            2   16 x 128   590    262   14.5     memory bounds it
-//     8 x 2048 x 2048       64 x 32     164    7.9            2    8 x 64    147     66    8.5     memory bounds it
-//     256 x 1024 x 14336    4 parts of 64 x 128, 1376   21.7  2   64 x 64   1835   1049   23.2     128 blocks in fours have no room at once
+//     m x n x k             without, us   in clusters: parts, tile, us
+//     128 x 768 x 3072       8.6          4   64 x 64     7.2
+//     64 x 1280 x 8192      12.9          4   64 x 64    10.8
+//     16 x 1024 x 4096       7.8          4   32 x 64     6.9
+//     256 x 256 x 16384     14.9          8   64 x 128   12.0
+//     512 x 1024 x 4096     13.8          2  128 x 64    15.0     much is read again through L2
+//     1024^3                 8.8          2  128 x 128    9.8     exchange takes what is won
+//     768 x 768 x 16384     34.6          4  160 x 128   37.7     long: joining is a small part of it
 //
-// Asked for (`split` and `cluster` of the same number, 2 to 8), and tried by `tkc tune` where the model (cost/product.c) has it in reach: nothing
-// chooses it before it has been measured.
+// Chosen where the model (cost/product.c) expects 5 % less, of what takes less than 20 us; by `split` and `cluster` of the same number, 2 to 8, asked for.
 //
 // The columns are divided that wgmma has along registers, so that a slice is a run of each thread's registers; slices of
 // whole eights. Sums are added in the order of the parts, whoever's the slice is, so that results are the bits that
