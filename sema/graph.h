@@ -59,7 +59,7 @@ typedef struct TGLaunch {
 // it, and the conditions under which the graph of other sizes is this one with other numbers.
 // L_CONST, L_DIM or arithmetic of rows; row 0 is nobody's
 typedef struct TGRow  { LOp op; int32_t a, b; int64_t arg; } TGRow;
-typedef struct TGHold { int32_t row; bool kind; int64_t is; } TGHold;    // its number, or its kind, must be this
+typedef struct TGHold { int32_t row; uint8_t kinds; int64_t is; } TGHold;   // its number, or its kind (TKernel.kinds), must be this
 typedef struct TGChoice {               // what a launch left open: it must be decided alike
     const Node *kernel;
     SemaValue  *set;    int nset;

@@ -354,7 +354,7 @@ void recipe_instance(Check *c, const TKernel *k, const SemaValue *known, const i
 void recipe_choice(Check *c, const TGChoice *choice);
 bool recipe_close(Recipe *r, TGRecipe *out);                            // false: lost
 TGRecipe *recipe_kept(const TGRecipe *r, Arena *a);
-int64_t recipe_kind(int64_t v);
+int64_t recipe_kind(int64_t v, int kinds);                              // of a dimension, as TKernel.kinds has it: 0: it is 1; else the power of two
 
 // ---- launchcall.c: a kernel or a graph called with tensors and numbers -----------------------------
 

@@ -299,26 +299,36 @@ void head_unit_dims(Check *c, const Node *kernel) {
             int i = n && n->kind == N_name && n->sym ? head_dim(c, n->sym) : -1;
             if (i < 0) break;
             const SemaValue *v = known_dim(c, n->sym);
-            c->k->kinds |= 1u << i;
+            c->k->kinds[i] |= KIND_ONE;
             if (!v || v->ival != 1) break;
             c->fix.at[i] = true;
         }
     }
 }
 
+static bool counts_rows(const Check *c, int dim) {
+    for (int p = 0; p < c->k->nparams; p++) {
+        const TTensor *t = c->k->tensor[p];
+        if (t && t->rank > 1 && t->dim[0] && t->dim[0]->kind == TX_dim && t->dim[0]->dim == dim) return true;
+    }
+    return false;
+}
+
 // Rows whose length is known to be no multiple of 16 bytes: the instance must not count on that, and keeps the rest of what
-// it may assume.
+// it may assume. So it is with vectors beside matrices: a scale or an index for each of seven rows does not keep a product from TMA.
 void head_odd_dims(Check *c) {
     for (int p = 0; p < c->k->nparams; p++) {
         const TTensor *t = c->k->tensor[p];
-        for (int j = 1; t && !t->strided && j < t->rank; j++) {
+        bool vector = t && t->rank == 1;
+        for (int j = !vector; t && !t->strided && j < t->rank; j++) {
             const TExpr *x = t->dim[j];
-            if (!x || x->kind != TX_dim || c->k->dims[x->dim].fixed >= 0) continue;
+            if (!x || x->kind != TX_dim || c->k->dims[x->dim].fixed >= 0 || (vector && !counts_rows(c, x->dim))) continue;
             LaunchDim *d = &c->k->dims[x->dim];
             const SemaValue *v = known_dim(c, d->name);
             int64_t low = v ? v->ival & -v->ival : 0;
-            c->k->kinds |= 1u << x->dim;
-            if (low > 0 && low * elem_bytes(c->k->params[p].elem) < 16) d->divisor = (int)low;
+            int bytes = elem_bytes(c->k->params[p].elem), most = bytes < 16 ? 16 / bytes : 1;
+            c->k->kinds[x->dim] |= (uint8_t)most;
+            if (low > 0 && low < most) d->divisor = (int)low;
         }
     }
 }

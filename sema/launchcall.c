@@ -523,10 +523,10 @@ static int dim_of(const TKernel *k, const SemaValue *v) {
 static bool covers(const TKernel *k, const SemaValue *a, int na, const SemaValue *b, int nb) {
     for (int i = 0; i < na; i++) {
         int dim = dim_of(k, &a[i]);
-        bool found = dim >= 0 && !(k->reads >> dim & 1), alike = dim < 0 || !(k->kinds >> dim & 1);
+        bool found = dim >= 0 && !(k->reads >> dim & 1), alike = dim < 0 || !k->kinds[dim];
         for (int j = 0; j < nb; j++) {
             // whether it is 1, and what divides it
-            alike = alike || (dim_of(k, &b[j]) == dim && recipe_kind(a[i].ival) == recipe_kind(b[j].ival));
+            alike = alike || (dim_of(k, &b[j]) == dim && recipe_kind(a[i].ival, k->kinds[dim]) == recipe_kind(b[j].ival, k->kinds[dim]));
             found = found || same_values(&a[i], &b[j], 1);
         }
         if (!found || !alike) return false;

@@ -61,13 +61,27 @@ void recipe_dim(Check *c, int dim, Ent *e) {
     if (c->recipe && e->kind == EN_int) e->row = row_of(c->recipe, L_DIM, 0, 0, dim);
 }
 
-static void hold(Recipe *r, int32_t row, bool kind, int64_t is) {
+// The most that a power of two is asked for, and whether 1 is.
+static int most_of(int kinds) {
+    int most = 1;
+    while (kinds & (KIND_ONE - 1) & ~(2 * most - 1)) most *= 2;
+    return most;
+}
+
+int64_t recipe_kind(int64_t v, int kinds) {
+    int most = most_of(kinds);
+    return v == 1 && kinds & KIND_ONE ? 0 : v % most == 0 ? most : v & -v;
+}
+
+static bool says(int kinds, int less) { return most_of(kinds) >= most_of(less) && (kinds & KIND_ONE) >= (less & KIND_ONE); }
+
+static void hold(Recipe *r, int32_t row, int kinds, int64_t is) {
     for (uint32_t i = 0; i < r->holds.n; i++) {
         const TGHold *h = &r->holds.at[i];
         // one that says as much; they cannot contradict each other
-        if (h->row == row && (!h->kind || kind)) return;
+        if (h->row == row && (!h->kinds || (kinds && says(h->kinds, kinds)))) return;
     }
-    TGHold h = {row, kind, is};
+    TGHold h = {row, (uint8_t)kinds, is};
     if (r->holds.n == MAX_ROWS) r->lost = true;
     if (!r->lost) vec_push(r->a, &r->holds, h);
 }
@@ -76,16 +90,14 @@ static void hold(Recipe *r, int32_t row, bool kind, int64_t is) {
 static int64_t number(Ent e) { return e.kind == EN_value ? e.x->ival : e.i; }
 
 Ent recipe_pin(Check *c, Ent e) {
-    if (c->recipe && e.row) hold(c->recipe, e.row, false, number(e));
+    if (c->recipe && e.row) hold(c->recipe, e.row, 0, number(e));
     e.row = 0;
     return e;
 }
 
-int64_t recipe_kind(int64_t v) { return v == 1 ? 0 : v % 16 == 0 ? 16 : v & -v; }
-
 // What follows is for sizes where it is 1 alike, and the same powers of two divide it.
-static void recipe_pin_kind(Check *c, Ent e) {
-    if (c->recipe && e.row) hold(c->recipe, e.row, true, recipe_kind(e.i));
+static void recipe_pin_kind(Check *c, Ent e, int kinds) {
+    if (c->recipe && e.row) hold(c->recipe, e.row, kinds, recipe_kind(e.i, kinds));
 }
 
 // What rows know: the rest is pinned.
@@ -150,7 +162,7 @@ void recipe_instance(Check *c, const TKernel *k, const SemaValue *known, const i
         int dim = row[i] ? dim_named(k, known[i].name) : -1;
         Ent e = {.kind = EN_int, .row = row[i], .i = known[i].ival};
         if (dim < 0 || k->reads >> dim & 1) recipe_pin(c, e);
-        else if (k->kinds >> dim & 1) recipe_pin_kind(c, e);
+        else if (k->kinds[dim]) recipe_pin_kind(c, e, k->kinds[dim]);
     }
 }
 
@@ -243,7 +255,7 @@ static bool numbers_of(const TGRecipe *r, const int64_t *dims, int64_t *v) {
     }
     for (int i = 0; i < r->nholds; i++) {
         const TGHold *h = &r->holds[i];
-        if ((h->kind ? recipe_kind(v[h->row]) : v[h->row]) != h->is) return false;
+        if ((h->kinds ? recipe_kind(v[h->row], h->kinds) : v[h->row]) != h->is) return false;
     }
     return true;
 }

@@ -216,6 +216,8 @@ typedef struct TBinding {               // a compile-time name of the instance, 
 
 typedef struct TGuard { TExpr *cond; const char *text; Span span; } TGuard;   // host expression
 
+enum { KIND_ONE = 32 };
+
 typedef struct TKernel {
     Sym          name;
     Span         span;
@@ -225,8 +227,7 @@ typedef struct TKernel {
     TVar       **scalar;                // by parameter; NULL for tensors
     LaunchDim   *dims;     int ndims;
     uint32_t     reads;                 // by dimension: its number, or that there is none, made a difference
-    // by dimension: whether it is 1, and which powers of two divide it, made a difference
-    uint32_t     kinds;
+    uint8_t      kinds[MAX_DIMS];       // by dimension: the powers of two that made a difference by dividing it or not, or'ed; KIND_ONE: whether it is 1
     TBinding    *bindings; int nbindings;
     TGuard      *guards;   int nguards; // where clauses, N <= extent of `let` ranges, D == its number, fallbacks
     TGrid       *grid;     int ngrid;

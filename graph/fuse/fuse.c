@@ -17,7 +17,8 @@
 //   F6  a value that must be stored anyway is stored by a group that computes it in passing, if that makes no cycle;
 //   F7  what follows a product stays with it: if the product cannot join, what is stored is the end of its epilogue;
 //   F8  a kernel that is long enough, or reads as many values as it can have parameters, takes in no more;
-//   F9  otherwise it is stored by a group of its own, and the reason is kept.
+//   F9  it is made beside another value of its shape that is made of the same (beside.c);
+//   F10 otherwise it is stored by a group of its own, and the reason is kept.
 
 #include "graph/fuse/internal.h"
 
@@ -76,8 +77,33 @@ static bool of_rows(State *s, const Node *n) {
     return map_invert(s->g, x->rank, x->shape, n->view.coord, n->rank, axis, inverse);
 }
 
+static void updates_in_place(State *s, Node *n, int group) {
+    Ix axis[G_MAX_RANK];
+    s->in_place[n->src[0]->id] = true;
+    for (uint32_t k = 0; k < n->nsrc; k++) {
+        for (int i = 0; i < n->src[k]->rank; i++) axis[i] = ix_axis(s->g, i, n->src[k]->shape[i]);
+        fuse_place_add(s, n->src[k], group, axis);
+    }
+    vec_push(s->g->arena, &fuse_group_at(s, group)->nodes, n);
+}
+
+static void join_beside(State *s, Node *n, int group, const char *why) {
+    FGroup *f = fuse_group_at(s, group);
+    Ix axis[G_MAX_RANK];
+    store(s, n, group, why);
+    vec_push(s->g->arena, &f->beside, n);
+    fuse_root_axes(s->g, f, axis);
+    if (n->kind == G_scatter) updates_in_place(s, n, group);
+    else fuse_push(s, n, group, axis);
+}
+
 static void own_group(State *s, Node *n, const char *why) {
     Ix axis[G_MAX_RANK];
+    int other = fuse_beside(s, n);
+    if (other >= 0) {
+        join_beside(s, n, other, why);
+        return;
+    }
     bool turned = of_rows(s, n);
     Node *root = turned ? n->src[0] : n;
     bool rows = n->kind == G_reduce || n->kind == G_scan || n->kind == G_sort;
@@ -100,12 +126,7 @@ static void own_group(State *s, Node *n, const char *why) {
         fuse_place_add(s, n->src[0], group, axis);
         vec_push(s->g->arena, &f->nodes, n);
     } else if (n->kind == G_scatter) {
-        s->in_place[n->src[0]->id] = true;
-        for (uint32_t k = 0; k < n->nsrc; k++) {
-            for (int i = 0; i < n->src[k]->rank; i++) axis[i] = ix_axis(s->g, i, n->src[k]->shape[i]);
-            fuse_place_add(s, n->src[k], group, axis);
-        }
-        vec_push(s->g->arena, &f->nodes, n);
+        updates_in_place(s, n, group);
     } else {
         fuse_push(s, n, group, axis);
     }

@@ -37,6 +37,7 @@ typedef struct FGroup {
     Node    *second;             // F_PRODUCT: another contraction of the same left operand, or NULL
     Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
     VEC(Node *) makes;           // what it leaves in memory: the root (or `as`), and others
+    VEC(Node *) beside;          // .. of which these are no part of the root, but like it (beside.c)
     const Ix *place;             // F_PRODUCT: of the anchor, in axes of the root
     bool     whole;              // .. each row of which is in one tile: what is reduced along it is reduced there (product.c)
     int      parts;              // an axis of the root that no product has: its few elements are stored one by one; -1: none

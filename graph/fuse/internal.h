@@ -70,6 +70,9 @@ extern const char fuse_large[], fuse_crowded[];               // what the last o
 bool fuse_is_kept(const Node *n);
 bool fuse_whole_rows(State *s, const Node *product, const Node *x);
 
+// beside.c: a group that makes another value of n's shape and sources, in whose kernel n has a place; -1: there is none
+int fuse_beside(State *s, const Node *n);
+
 // weights.c
 bool fuse_is_weight(const State *s, const Node *n);
 bool fuse_scattered(const State *s, const Node *n);

@@ -8,6 +8,8 @@
 
 enum { MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, ONE_TILE = 256, MOST_READ = 32 };
 
+static const char fuse_several[] = "a kernel that makes several values side by side takes in elements alone";
+
 const char *fuse_reduce_refused(State *s, const Node *n) {
     int group = fuse_only_group(s, n);
     if (group < 0) return "a reduction that several kernels use is stored";
@@ -17,6 +19,7 @@ const char *fuse_reduce_refused(State *s, const Node *n) {
     uint64_t axes = fuse_used_axes(coord, n->rank);
     if (f->kind != F_MAP && f->kind != F_ROWS) return "a product's kernel has no reductions beside it";
     if (f->anchor) return "a scan or sort has no reductions beside it";
+    if (f->beside.n) return fuse_several;
     if (axes & ~((UINT64_C(1) << FIRST_REDUCED) - 1))
         return "it would be reduced again for every element of another reduction";
     if (f->kind == F_ROWS && axes != f->rows) return "its rows are not those of the kernel";
@@ -54,6 +57,7 @@ const char *fuse_product_refused(State *s, const Node *n) {
     if (group < 0) return "a product that several kernels use is stored";
     if (s->places[n->id].at.n > 1) return "a product that a kernel needs at several places is stored";
     FGroup *f = fuse_group_at(s, group);
+    if (f->beside.n) return fuse_several;
     if (f->attends && !f->inner) {                           // the scores of an attention
         const Ix *coord = s->places[n->id].at.at[0].coord;
         Ix key = n->rank > 0 ? coord[n->rank - 1] : NULL;

@@ -81,7 +81,12 @@ static bool add_store(Kernel *k, const Node *n, const Ix *coord) {
     return true;
 }
 
-// The root, and what the kernel leaves in memory in passing, at the place where it is computed.
+static bool is_beside(const FGroup *f, const Node *n) {
+    for (uint32_t i = 0; i < f->beside.n; i++) if (f->beside.at[i] == n) return true;
+    return false;
+}
+
+// The root, what is made beside it, and what the kernel leaves in memory in passing, at the place where it is computed.
 bool k_add_stores(Kernel *k, const Ix *coord) {
     const Node *root = k->fg->root, *as = k->fg->as;
     Ix axis[G_MAX_RANK], inverse[G_MAX_RANK];
@@ -93,7 +98,7 @@ bool k_add_stores(Kernel *k, const Ix *coord) {
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
         const Node *n = k->fg->makes.at[i];
         if (n == root || n == as || n->kind == G_proj) continue;
-        bool found = false;
+        bool found = is_beside(k->fg, n) && add_store(k, n, coord);
         for (uint32_t m = 0; m < k->memo.n && !found; m++) {
             if (k->memo.at[m].node != n) continue;
             found = add_store(k, n, k->memo.at[m].coord);

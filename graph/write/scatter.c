@@ -72,18 +72,34 @@ static bool gathered(Kernel *k) {
     return true;
 }
 
+// One scatter, each update by itself.
+static bool scattered(Kernel *k, const Node *n, const Ix *coord) {
+    Graph *g = k->g;
+    Ix at[G_MAX_RANK];
+    for (int i = 0, used = 2; i < n->rank; i++) {
+        at[i] = n->at.coord[i] ? ix_substitute(g, n->at.coord[i], coord, n->src[1]->rank)
+                               : k_value_index(k, n->src[used++], coord, n->shape[i]);
+        if (!at[i]) return false;
+    }
+    KExpr *v = k_value(k, n->src[1], coord);
+    if (!v) return false;
+    if (v->elem != (Elem)n->elem) v = k_sized(k, v, (Elem)n->elem);
+    v->uses++;
+    vec_push(k->arena, &k->stores, ((KStore){.node = n, .coord = copy_ixs(g, at, n->rank), .value = v}));
+    return true;
+}
+
 bool k_scatter(Kernel *k) {
     const Node *n = k->fg->root, *updates = n->src[1];
-    Graph *g = k->g;
     GReduce op = (GReduce)n->op;
     bool atomic = op == GR_sum && (n->elem == EL_f32 || n->elem == EL_i32 || n->elem == EL_u32 || n->elem == EL_f64 ||
                                    n->elem == EL_i64);
-    Ix coord[G_MAX_RANK], at[G_MAX_RANK];
+    Ix coord[G_MAX_RANK];
     k_reset(k);
     if (op != GR_none && !atomic) return gathered(k);
     k->in_place = true;
     for (int i = 0; i < updates->rank; i++) {
-        coord[i] = ix(g, 0);
+        coord[i] = ix(k->g, 0);
         if (ix_is(updates->shape[i], 1)) continue;
         bool last = i == updates->rank - 1;
         int64_t by = k_tile_of(updates->shape[i], 1, 512);
@@ -91,15 +107,7 @@ bool k_scatter(Kernel *k) {
         if (a < 0) return false;
         coord[i] = k->axis[a].axis;
     }
-    for (int i = 0, used = 2; i < n->rank; i++) {
-        at[i] = n->at.coord[i] ? ix_substitute(g, n->at.coord[i], coord, updates->rank)
-                               : k_value_index(k, n->src[used++], coord, n->shape[i]);
-        if (!at[i]) return false;
-    }
-    KExpr *v = k_value(k, updates, coord);
-    if (!v) return false;
-    if (v->elem != (Elem)n->elem) v = k_sized(k, v, (Elem)n->elem);
-    v->uses++;
-    vec_push(k->arena, &k->stores, ((KStore){.node = n, .coord = copy_ixs(g, at, n->rank), .value = v}));
+    if (!scattered(k, n, coord)) return false;
+    for (uint32_t i = 0; i < k->fg->beside.n; i++) if (!scattered(k, k->fg->beside.at[i], coord)) return false;
     return true;
 }

@@ -352,6 +352,34 @@ static void long_rows_are_summed_apart(void **state) {
     assert_int_equal(groups_of_norm(1, 1 << 30, true), 1);
 }
 
+static int kernels_of(Graph *g) {
+    assert_null(g_failed(g));
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    int n = (int)f->groups.n;
+    graph_free(g);
+    return n;
+}
+
+// Two results of one input are one kernel; of two inputs, of different shapes, in another order or one made of the other, two.
+static void results_of_the_same_are_one_kernel(void **state) {
+    (void)state;
+    for (int which = 0; which < 5; which++) {
+        Graph *g = graph_new("t");
+        Ix M = ix_dim(g, "M"), N = ix(g, 96);
+        Node *x = g_input(g, "x", EL_f32, 2, S(M, N)), *z = g_input(g, "z", EL_f32, 2, S(M, N)), *y, *other;
+        y = g_ew1(g, EW_sin, which == 1 ? z : x);
+        other = g_ew1(g, EW_cos, x);
+        if (which == 2) other = g_reduce(g, GR_sum, other, 1u << 1, true);
+        if (which == 3) other = g_ew2(g, EW_add, other, g_expand(g, g_reduce(g, GR_sum, y, 1u << 1, true), 2, S(M, N)));
+        if (which == 4) other = g_transpose(g, other, (int[]){1, 0});
+        g_output(g, "y", y);
+        g_output(g, "other", other);
+        int n = kernels_of(g);
+        if (n != (which == 0 ? 1 : 2)) fail_msg("case %d: %d kernels", which, n);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_rows_are_summed_apart),
@@ -367,6 +395,7 @@ int main(void) {
         cmocka_unit_test(flattened_pictures),
         cmocka_unit_test(epilogues_stay),
         cmocka_unit_test(patches_are_rows),
+        cmocka_unit_test(results_of_the_same_are_one_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
