@@ -132,6 +132,7 @@ struct Fn {                         // one kernel, specialised
     int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
     bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (keep_walk.c)
     int      tally_bytes;           // of a block's copies at most
+    bool     tally_long;            // programs count in loops of their own: as many blocks as there are programs, where those are few
     bool     tallies;               // blocks go from program to program and keep tallies of small tensors (tally.c)
     int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
     int      beside;                // of them at one time on a multiprocessor

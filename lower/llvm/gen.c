@@ -603,6 +603,8 @@ void emit_extent(Gen *g, Op *op) {
     gen_set(g, op->out[0], 0, gen_is32(g, op->out[0]) ? LLVMBuildTrunc(g->B, x, g->i32, "") : x);
 }
 
+static LLVMValueRef blocks_of(Gen *g) { return gen_call(g, "llvm.nvvm.read.ptx.sreg.nctaid.x", 0, NULL, 0, NULL); }
+
 static void stop_past_last(Gen *g, LLVMValueRef program) {
     LLVMValueRef n = LLVMBuildTrunc(g->B, gen_param(g, SLOT_EXPR, 0, 0), g->i32, "");
     LLVMBasicBlockRef go_on = gen_block(g, "program");
@@ -617,7 +619,8 @@ void emit_program(Gen *g, Op *op) {
         LLVMValueRef w = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 5), "");
         w = gen_call(g, "llvm.nvvm.shfl.sync.idx.i32", 4,
                      (LLVMValueRef[]){gen_i32(g, -1), w, gen_i32(g, 0), gen_i32(g, 31)}, 0, NULL);
-        x = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, x, gen_i32(g, per_block), ""), w, "");
+        if (g->f->tally_long) x = gen_add(g, x, LLVMBuildMul(g->B, w, blocks_of(g), ""));      // neighbours in blocks of their own
+        else x = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, x, gen_i32(g, per_block), ""), w, "");
         if (!g->f->tallies) stop_past_last(g, x);
     }
     gen_set(g, op->out[0], 0, gen_is32(g, op->out[0]) ? x : LLVMBuildZExt(g->B, x, g->i64, ""));
@@ -631,7 +634,7 @@ static void set_count(Gen *g, const Op *op, LLVMValueRef x) {
 void emit_programs(Gen *g, Op *op) { set_count(g, op, gen_param(g, SLOT_EXPR, 0, 0)); }
 void emit_slice(Gen *g, Op *op)    { set_count(g, op, g->slice); }
 void emit_walkers(Gen *g, Op *op) {
-    LLVMValueRef blocks = gen_call(g, "llvm.nvvm.read.ptx.sreg.nctaid.x", 0, NULL, 0, NULL);
+    LLVMValueRef blocks = blocks_of(g);
     int each = g->f->launch->threads / (g->f->warps * 32);
     set_count(g, op, g->f->tallies && each > 1 ? gen_times(g, blocks, each) : blocks);
 }

@@ -131,7 +131,7 @@ static void tally_blocks(Fn *f, const CompileOptions *opt, int per_block) {
     LaunchInfo *l = f->launch;
     int blocks = opt->schedule.blocks ? opt->schedule.blocks : (int)f->target->sms * tally_resident(f);
     f->walks = blocks * per_block;
-    l->blocks = launch_join_const(f->arena, L_MIN, launch_join_const(f->arena, L_CDIV, l->programs, per_block), blocks);
+    l->blocks = launch_join_const(f->arena, L_MIN, launch_join_const(f->arena, L_CDIV, l->programs, f->tally_long ? 1 : per_block), blocks);
 }
 
 bool schedule(Fn *f, const CompileOptions *opt) {

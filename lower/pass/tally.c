@@ -150,6 +150,13 @@ uint64_t tally_params(Fn *f, const CompileOptions *opt, const char **refused) {
 
 // ---- the walk ------------------------------------------------------------------------------------
 
+static bool in_loops(const Fn *f, uint64_t params) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        for (const Region *r = on_tensor(op) && params >> op->in[0]->def->imm & 1 ? op->parent : NULL; r && r->owner; r = r->owner->parent)
+            if (r->owner->code != OP_T_if) return true;
+    return false;
+}
+
 static bool depends(const Val *v, const Val *program) { return v == program || (v->def && v->def->mark); }
 
 // Everything that is another program's with another number, or is seen from outside.
@@ -226,6 +233,7 @@ static void mark_ends(Fn *f, uint64_t params) {
 bool tally(Fn *f, const CompileOptions *opt) {
     uint64_t params = tally_params(f, opt, &f->tally_refused);
     if (!params) return false;
+    f->tally_long = in_loops(f, params);
     walk(f);
     mark_ends(f, params);
     f->tallies = true;
