@@ -326,7 +326,7 @@ void head_odd_dims(Check *c) {
             LaunchDim *d = &c->k->dims[x->dim];
             const SemaValue *v = known_dim(c, d->name);
             int64_t low = v ? v->ival & -v->ival : 0;
-            int bytes = elem_bytes(c->k->params[p].elem), most = bytes < 16 ? 16 / bytes : 1;
+            int bytes = elem_bytes(c->k->params[p].elem), most = bytes > 0 && bytes < 16 ? 16 / bytes : 1;      // 0: nobody has said the element type
             c->k->kinds[x->dim] |= (uint8_t)most;
             if (low > 0 && low < most) d->divisor = (int)low;
         }
