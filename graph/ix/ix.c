@@ -136,6 +136,29 @@ static void facts_mod(struct IxData *e) {
     if (a->lo >= 0 && a->hi < e->hi) e->hi = a->hi;
 }
 
+static int64_t multiple_of(int64_t v) { return v == INT64_MIN ? 1 : v < 0 ? -v : v; }
+
+static void facts_sum(struct IxData *e) {
+    e->lo = e->hi = e->value;
+    e->multiple = multiple_of(e->value);
+    for (uint32_t i = 0; i < e->n; i++) {
+        int64_t c = e->coef[i], l = sat_mul(c, e->arg[i]->lo), h = sat_mul(c, e->arg[i]->hi);
+        e->lo = sat_add(e->lo, c < 0 ? h : l);
+        e->hi = sat_add(e->hi, c < 0 ? l : h);
+        int64_t m = sat_mul(c, e->arg[i]->multiple);
+        e->multiple = m == INT64_MIN || m == INT64_MAX ? 1 : gcd64(e->multiple, m);
+    }
+}
+
+static void facts_product(struct IxData *e) {
+    e->lo = e->hi = 1;
+    for (uint32_t i = 0; i < e->n; i++) {
+        interval_mul(&e->lo, &e->hi, e->arg[i]->lo, e->arg[i]->hi);
+        int64_t m = sat_mul(e->multiple, e->arg[i]->multiple);
+        if (m != INT64_MAX && m != INT64_MIN) e->multiple = m;
+    }
+}
+
 static void ix_set_facts(Graph *g, struct IxData *e) {
     e->lo = INT64_MIN;
     e->hi = INT64_MAX;
@@ -148,7 +171,7 @@ static void ix_set_facts(Graph *g, struct IxData *e) {
     switch ((IxKind)e->kind) {
     case IX_CONST:
         e->lo = e->hi = e->value;
-        e->multiple = e->value == INT64_MIN ? 1 : e->value < 0 ? -e->value : e->value;
+        e->multiple = multiple_of(e->value);
         break;
     case IX_DIM: {
         const IxDim *d = &g->tables->dims.at[e->value];
@@ -164,25 +187,8 @@ static void ix_set_facts(Graph *g, struct IxData *e) {
         e->lo = 0;
         e->hi = e->arg[0]->hi == INT64_MAX ? INT64_MAX : e->arg[0]->hi > 0 ? e->arg[0]->hi - 1 : 0;
         break;
-    case IX_SUM:
-        e->lo = e->hi = e->value;
-        e->multiple = e->value == INT64_MIN ? 1 : e->value < 0 ? -e->value : e->value;
-        for (uint32_t i = 0; i < e->n; i++) {
-            int64_t c = e->coef[i], l = sat_mul(c, e->arg[i]->lo), h = sat_mul(c, e->arg[i]->hi);
-            e->lo = sat_add(e->lo, c < 0 ? h : l);
-            e->hi = sat_add(e->hi, c < 0 ? l : h);
-            int64_t m = sat_mul(c, e->arg[i]->multiple);
-            e->multiple = m == INT64_MIN || m == INT64_MAX ? 1 : gcd64(e->multiple, m);
-        }
-        break;
-    case IX_PROD:
-        e->lo = e->hi = 1;
-        for (uint32_t i = 0; i < e->n; i++) {
-            interval_mul(&e->lo, &e->hi, e->arg[i]->lo, e->arg[i]->hi);
-            int64_t m = sat_mul(e->multiple, e->arg[i]->multiple);
-            if (m != INT64_MAX && m != INT64_MIN) e->multiple = m;
-        }
-        break;
+    case IX_SUM: facts_sum(e); break;
+    case IX_PROD: facts_product(e); break;
     case IX_DIV: facts_div(e); break;
     case IX_MOD: facts_mod(e); break;
     case IX_MIN: case IX_MAX: {

@@ -262,70 +262,94 @@ static Node *run_direction(Rnn *m, Node *x, Node *w, Node *bias, bool backward, 
     return backward ? turned(m, y) : y;
 }
 
-static Node *lower_rnn(Op *op) {
+// The node's inputs, with the batch in the middle.
+typedef struct Given { Node *x, *w, *r, *bias, *length, *peep, *initial[MAX_STATE]; bool swap, both, reverse; } Given;
+
+static const int swapped[] = {1, 0, 2};
+
+static bool given(Op *op, Given *in) {
     Graph *g = op->g;
-    Node *x = op_in(op, 0), *w = op_in(op, 1), *r = op_in(op, 2), *bias = op_opt(op, 3), *length = op_opt(op, 4);
-    bool lstm = op->row == LSTM, swap = op_int(op, "layout", 0) != 0;
-    Node *initial[MAX_STATE] = {op_opt(op, 5), lstm ? op_opt(op, 6) : NULL}, *peep = lstm ? op_opt(op, 7) : NULL;
-    if (x == NULL || w == NULL || r == NULL) return NULL;
-    if (x->rank != 3 || w->rank != 3 || r->rank != 3)
-        return op_error(op, "its input, weights and recurrence should have 3 dimensions");
-    if (!elem_is_float((Elem)x->elem)) return op_error(op, "takes floats, not %s", elem_name((Elem)x->elem));
-    bool both = op_is(op, "direction", "forward", "bidirectional"),
-         reverse = op_is(op, "direction", "forward", "reverse");
-    if (!both && !reverse && !op_is(op, "direction", "forward", "forward"))
-        return op_error(op, "attribute `direction` must be forward, reverse or bidirectional");
-    static const int gates[] = {1, 3, 4}, swapped[] = {1, 0, 2};
-    int D = both ? 2 : 1;
-    Elem elem = (Elem)x->elem, wide = elem == EL_f64 ? EL_f64 : EL_f32;
-    if (swap) x = g_transpose(g, x, swapped);
+    bool lstm = op->row == LSTM;
+    *in = (Given){.x = op_in(op, 0), .w = op_in(op, 1), .r = op_in(op, 2), .bias = op_opt(op, 3), .length = op_opt(op, 4),
+                  .initial = {op_opt(op, 5), lstm ? op_opt(op, 6) : NULL}, .peep = lstm ? op_opt(op, 7) : NULL,
+                  .swap = op_int(op, "layout", 0) != 0};
+    if (in->x == NULL || in->w == NULL || in->r == NULL) return false;
+    if (in->x->rank != 3 || in->w->rank != 3 || in->r->rank != 3)
+        return op_error(op, "its input, weights and recurrence should have 3 dimensions"), false;
+    if (!elem_is_float((Elem)in->x->elem)) return op_error(op, "takes floats, not %s", elem_name((Elem)in->x->elem)), false;
+    in->both = op_is(op, "direction", "forward", "bidirectional");
+    in->reverse = op_is(op, "direction", "forward", "reverse");
+    if (!in->both && !in->reverse && !op_is(op, "direction", "forward", "forward"))
+        return op_error(op, "attribute `direction` must be forward, reverse or bidirectional"), false;
+    if (in->swap) in->x = g_transpose(g, in->x, swapped);
+    for (int i = 0; i < MAX_STATE && in->swap; i++)
+        if (in->initial[i] != NULL && in->initial[i]->rank == 3) in->initial[i] = g_transpose(g, in->initial[i], swapped);
+    return true;
+}
+
+static bool sizes_are(const Rnn *m, const Given *in, int directions) {
+    Op *op = m->op;
+    Graph *g = op->g;
+    Ix all = ix_muli(g, m->H, m->gates), d = ix(g, directions);
+    int64_t hidden = op_int(op, "hidden_size", -1);
+    if (hidden >= 0) g_require(g, ix(g, hidden), m->H);
+    return size_is(op, in->w, 3, (Ix[]){d, all, in->x->shape[2]}, "weight") &&
+           size_is(op, in->r, 3, (Ix[]){d, all, m->H}, "recurrence") &&
+           size_is(op, in->bias, 2, (Ix[]){d, ix_muli(g, all, 2)}, "bias") &&
+           size_is(op, in->length, 1, &m->B, "sequence_lens") &&
+           size_is(op, in->initial[0], 3, (Ix[]){d, m->B, m->H}, "initial_h") &&
+           size_is(op, in->initial[1], 3, (Ix[]){d, m->B, m->H}, "initial_c") &&
+           size_is(op, in->peep, 2, (Ix[]){d, ix_muli(g, m->H, 3)}, "peephole");
+}
+
+// Direction k: [S, 1, B, H], and the last state in `state`.
+static Node *one_direction(Rnn *m, const Given *in, int k, Node **state) {
+    Graph *g = m->op->g;
+    Node *p = g_cast(g, of_direction(g, in->peep, k), m->wide);
+    Ix shape[2] = {m->B, m->H};
+    for (int i = 0; i < m->states; i++)
+        state[i] = in->initial[i] != NULL ? g_cast(g, of_direction(g, in->initial[i], k), m->wide) : g_full(g, m->wide, 2, shape, g_int(0));
+    for (int i = 0; i < 3 && p != NULL; i++) m->peep[i] = part(m, p, 0, i);
+    m->act = m->f[k];
+    m->late = NULL;
+    m->r = g_cast(g, of_direction(g, in->r, k), m->wide);
+    Node *y = run_direction(m, g_cast(g, in->x, m->wide), g_cast(g, of_direction(g, in->w, k), m->wide),
+                            g_cast(g, of_direction(g, in->bias, k), m->wide), in->reverse || k == 1, state);
+    return g_unsqueeze(g, y, 2);
+}
+
+static Node *lower_rnn(Op *op) {
+    static const int gates[] = {1, 3, 4};
+    Graph *g = op->g;
+    Given in;
+    if (!given(op, &in)) return NULL;
+    int D = in.both ? 2 : 1;
+    Elem elem = (Elem)in.x->elem;
     Rnn m = {.op = op,
              .cell = (Cell)op->row,
              .gates = gates[op->row],
-             .states = lstm ? 2 : 1,
-             .wide = wide,
-             .S = x->shape[0],
-             .B = x->shape[1],
-             .H = r->shape[2],
+             .states = op->row == LSTM ? 2 : 1,
+             .wide = elem == EL_f64 ? EL_f64 : EL_f32,
+             .S = in.x->shape[0],
+             .B = in.x->shape[1],
+             .H = in.r->shape[2],
              .clip = op_float(op, "clip", 0),
              .forget_input = op_int(op, "input_forget", 0) != 0,
              .reset_late = op_int(op, "linear_before_reset", 0) != 0};
-    Ix all = ix_muli(g, m.H, m.gates), d = ix(g, D);
-    for (int i = 0; i < m.states && swap; i++)
-        if (initial[i] != NULL && initial[i]->rank == 3) initial[i] = g_transpose(g, initial[i], swapped);
-    int64_t hidden = op_int(op, "hidden_size", -1);
-    if (hidden >= 0) g_require(g, ix(g, hidden), m.H);
-    if (!functions(&m, D) || !size_is(op, w, 3, (Ix[]){d, all, x->shape[2]}, "weight") ||
-        !size_is(op, r, 3, (Ix[]){d, all, m.H}, "recurrence") ||
-        !size_is(op, bias, 2, (Ix[]){d, ix_muli(g, all, 2)}, "bias") ||
-        !size_is(op, length, 1, &m.B, "sequence_lens") ||
-        !size_is(op, initial[0], 3, (Ix[]){d, m.B, m.H}, "initial_h") ||
-        !size_is(op, initial[1], 3, (Ix[]){d, m.B, m.H}, "initial_c") ||
-        !size_is(op, peep, 2, (Ix[]){d, ix_muli(g, m.H, 3)}, "peephole"))
-        return NULL;
-    if (length != NULL) m.length = g_unsqueeze(g, g_cast(g, length, EL_i64), 2);
+    if (!functions(&m, D) || !sizes_are(&m, &in, D)) return NULL;
+    if (in.length != NULL) m.length = g_unsqueeze(g, g_cast(g, in.length, EL_i64), 2);
     Node *y[2], *last[MAX_STATE][2];
     for (int k = 0; k < D; k++) {
-        Node *state[MAX_STATE] = {NULL, NULL}, *p = g_cast(g, of_direction(g, peep, k), wide);
-        Ix shape[2] = {m.B, m.H};
-        for (int i = 0; i < m.states; i++)
-            state[i] = initial[i] != NULL ? g_cast(g, of_direction(g, initial[i], k), wide)
-                                          : g_full(g, wide, 2, shape, g_int(0));
-        for (int i = 0; i < 3 && p != NULL; i++) m.peep[i] = part(&m, p, 0, i);
-        m.act = m.f[k];
-        m.late = NULL;
-        m.r = g_cast(g, of_direction(g, r, k), wide);
-        y[k] = run_direction(&m, g_cast(g, x, wide), g_cast(g, of_direction(g, w, k), wide),
-                             g_cast(g, of_direction(g, bias, k), wide), reverse || k == 1, state);
-        y[k] = g_unsqueeze(g, y[k], 2);                         // [S, 1, B, H]
+        Node *state[MAX_STATE] = {NULL, NULL};
+        y[k] = one_direction(&m, &in, k, state);
         for (int i = 0; i < m.states; i++) last[i][k] = g_unsqueeze(g, state[i], 1);
     }
     for (int i = 0; i < m.states && op_wants(op, 1 + i); i++) {
         Node *h = g_cast(g, g_concat(g, 0, last[i], D), elem);
-        op_out(op, 1 + i, swap && h != NULL ? g_transpose(g, h, swapped) : h);
+        op_out(op, 1 + i, in.swap && h != NULL ? g_transpose(g, h, swapped) : h);
     }
     Node *out = g_cast(g, g_concat(g, 1, y, D), elem);
-    return swap && out != NULL ? g_transpose(g, out, (int[]){2, 0, 1, 3}) : out;
+    return in.swap && out != NULL ? g_transpose(g, out, (int[]){2, 0, 1, 3}) : out;
 }
 
 const OpRow ops_rnn[] = {

@@ -5,40 +5,26 @@
 // Updates that no atomic can combine are gathered: each element of the result looks for those that are meant for it.
 //
 //     y[c] = x[c] * prod(where(index[u] == c, update[u], 1) over u)
-static bool gathered(Kernel *k) {
+static KExpr *both(Kernel *k, KExpr *a, KExpr *b) { return a ? k_text(k, "$0 && $1", P_AND2, EL_bool, a, b, NULL) : b; }
+
+// Where updates lie whose axes are those of the result: `uc`, by axis of the updates; and the condition that they are there.
+static KExpr *along_result(Kernel *k, const Ix *coord, Ix *uc) {
     const Node *n = k->fg->root, *updates = n->src[1];
-    Graph *g = k->g;
-    Elem elem = (Elem)n->elem;
-    Ix coord[G_MAX_RANK], uc[G_MAX_RANK] = {0};
-    int axis[G_MAX_RANK], naxes = 0;
-    for (int i = 0; i < n->rank; i++) {
-        bool last = i == n->rank - 1;
-        coord[i] = ix(g, 0);
-        if (ix_is(n->shape[i], 1)) continue;
-        int a = k_axis(k, last ? A_TILE : A_GRID, n->shape[i], k_tile_of(n->shape[i], 1, 32), last ? "n" : "m");
-        if (a < 0) return false;
-        coord[i] = k->axis[a].axis;
-    }
     KExpr *match = NULL;
-    for (int i = 0; i < n->rank; i++) {                      // axes of the updates that are axes of the result
+    for (int i = 0; i < n->rank; i++) {
         Ix c = n->at.coord[i];
         if (!c || c->kind != IX_AXIS || uc[c->value]) continue;
         uc[c->value] = coord[i];
-        Ix inside = ix_lt(g, coord[i], updates->shape[c->value]);
-        if (ix_is(inside, 1)) continue;
-        KExpr *e = k_index(k, inside);
-        match = match ? k_text(k, "$0 && $1", P_AND2, EL_bool, match, e, NULL) : e;
+        Ix inside = ix_lt(k->g, coord[i], updates->shape[c->value]);
+        if (!ix_is(inside, 1)) match = both(k, match, k_index(k, inside));
     }
-    for (int i = 0; i < updates->rank; i++) {
-        if (uc[i]) continue;
-        uc[i] = ix(g, 0);
-        if (ix_is(updates->shape[i], 1)) continue;
-        bool whole = ix_is_const(updates->shape[i]) && updates->shape[i]->value <= 64 && naxes < 2;
-        int a = k_axis(k, whole ? A_FULL : A_LOOP_TILE, updates->shape[i], 64, "u");
-        if (a < 0) return false;
-        uc[i] = k->axis[a].axis;
-        axis[naxes++] = a;
-    }
+    return match;
+}
+
+// The updates that are meant for this element; false: they cannot be told.
+static bool meant_for(Kernel *k, const Ix *coord, const Ix *uc, KExpr **match) {
+    const Node *n = k->fg->root, *updates = n->src[1];
+    Graph *g = k->g;
     for (int i = 0, used = 2; i < n->rank; i++) {
         KExpr *e;
         if (n->at.coord[i]) {
@@ -51,22 +37,45 @@ static bool gathered(Kernel *k) {
             if (!at) return false;
             e = k_text(k, "$0 == $1", P_EQUAL, EL_bool, at, k_index(k, coord[i]), NULL);
         }
-        match = match ? k_text(k, "$0 && $1", P_AND2, EL_bool, match, e, NULL) : e;
+        *match = both(k, *match, e);
     }
+    return *match != NULL;
+}
+
+static bool gathered(Kernel *k) {
     static const char *const combine[] = {"$0 + $1", "$0 * $1", "max($0, $1)", "min($0, $1)"};
+    const Node *n = k->fg->root, *updates = n->src[1];
+    Graph *g = k->g;
+    Elem elem = (Elem)n->elem, wide = elem_is_storage(elem) ? EL_f32 : elem;
+    Ix coord[G_MAX_RANK], uc[G_MAX_RANK] = {0};
+    int axis[G_MAX_RANK], naxes = 0;
+    for (int i = 0; i < n->rank; i++) {
+        bool last = i == n->rank - 1;
+        coord[i] = ix(g, 0);
+        if (ix_is(n->shape[i], 1)) continue;
+        int a = k_axis(k, last ? A_TILE : A_GRID, n->shape[i], k_tile_of(n->shape[i], 1, 32), last ? "n" : "m");
+        if (a < 0) return false;
+        coord[i] = k->axis[a].axis;
+    }
+    KExpr *match = along_result(k, coord, uc);
+    for (int i = 0; i < updates->rank; i++) {
+        if (uc[i]) continue;
+        uc[i] = ix(g, 0);
+        if (ix_is(updates->shape[i], 1)) continue;
+        bool whole = ix_is_const(updates->shape[i]) && updates->shape[i]->value <= 64 && naxes < 2;
+        int a = k_axis(k, whole ? A_FULL : A_LOOP_TILE, updates->shape[i], 64, "u");
+        if (a < 0) return false;
+        uc[i] = k->axis[a].axis;
+        axis[naxes++] = a;
+    }
+    if (!meant_for(k, coord, uc, &match)) return false;
     KExpr *u = k_value(k, updates, uc), *x = k_value(k, n->src[0], coord);
-    if (!u || !x || !match) return false;
-    Elem wide = elem_is_storage(elem) ? EL_f32 : elem;
+    if (!u || !x) return false;
     const char *neutral = arena_printf(k->arena, "where($0, $1, %s as %s)", k_start((GReduce)n->op, wide), elem_name(wide));
     KExpr *r = k_text(k, neutral, P_PRIMARY, wide, match, k_sized(k, u, wide), NULL);
     if (naxes) r = k_reduced(k, (GReduce)n->op, r, axis, naxes);
-    KExpr *v = k_sized(k,
-                       k_text(k, combine[n->op],
-                              n->op == GR_sum    ? P_PLUS
-                              : n->op == GR_prod ? P_TIMES
-                                                 : P_PRIMARY,
-                              wide, k_sized(k, x, wide), r, NULL),
-                       elem);
+    int binds = n->op == GR_sum ? P_PLUS : n->op == GR_prod ? P_TIMES : P_PRIMARY;
+    KExpr *v = k_sized(k, k_text(k, combine[n->op], binds, wide, k_sized(k, x, wide), r, NULL), elem);
     v->uses++;
     vec_push(k->arena, &k->stores, ((KStore){.node = n, .coord = copy_ixs(g, coord, n->rank), .value = v}));
     return true;
