@@ -468,6 +468,37 @@ static bool windows_overlap(Graph *g, const Order *o, const Read *read, int plac
     return false;
 }
 
+// Where digit i of a sum may be one axis with those from `first` on before it: no more quotients, then, in what is read.
+static bool joins_axis(Graph *g, const Order *o, const Read *read, const Order *sum, int first, int i, Ix all) {
+    Ix one = ix_axis(g, FIRST_DIGIT + 2 * MAX_DIGITS - 1, all), place = one;
+    Read as_one = *read;
+    Order wide = *o;
+    for (int d = i; d >= first; d--) {
+        Ix part = d == first ? place : ix_mod(g, place, sum->at[d].extent);
+        wide.n = o->n;
+        wide.at[wide.n++] = (Digit){.axis = one};
+        if (wide.n >= MAX_DIGITS || !replace(g, &wide, &as_one, 1, sum->at[d].axis, part)) return false;
+        place = ix_div(g, place, sum->at[d].extent);
+    }
+    return all_quotients(g, &as_one, 1) <= all_quotients(g, read, 1);
+}
+
+// The axes that a sum gets: each begins at digit first[i], and takes in as many as lie side by side. How many they are.
+static int axes_of_sum(Graph *g, const Order *o, const Read *read, const Order *sum, int places, bool copied, int *first, Ix *extent) {
+    int count = 0;
+    for (int i = 0; i < sum->n; i++) {
+        bool apart = copied && i > 0 && windows_overlap(g, o, read, places, &sum->at[i - 1], &sum->at[i]);
+        Ix all = count > 0 && !apart ? ix_mul(g, extent[count - 1], sum->at[i].extent) : NULL;
+        if (all && joins_axis(g, o, read, sum, first[count - 1], i, all)) {
+            extent[count - 1] = all;
+            continue;
+        }
+        extent[count] = sum->at[i].extent;
+        first[count++] = i;
+    }
+    return count;
+}
+
 // The axes that a product with weights sums over, in the order of its left operand; as few as that is read with.
 static Node *product(Layout *l, Node *n, Node *const *src) {
     Graph *g = l->r->g;
@@ -482,32 +513,9 @@ static Node *product(Layout *l, Node *n, Node *const *src) {
     for (int i = 0; i < o.n; i++)
         if (o.at[i].of >= nb + nm) sum.at[sum.n++] = o.at[i];
     if (is_plain(g, &sum) || nb + nm + sum.n > G_MAX_RANK || nb + nn + sum.n > G_MAX_RANK) return NULL;
-    // k as digits of the new axes, which take in as many as lie side by side
+    // k as digits of the new axes
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK], digit[MAX_DIGITS], extent[MAX_DIGITS];
-    int first[MAX_DIGITS], count = 0;
-    bool copied = elem_bits((Elem)a->elem) <= 16 || a->elem == EL_f32;
-    for (int i = 0; i < sum.n; i++) {
-        bool joins = false;
-        extent[count] = sum.at[i].extent;
-        bool apart = copied && i > 0 && windows_overlap(g, &o, &read, nb + nm, &sum.at[i - 1], &sum.at[i]);
-        if (count > 0 && !apart) {                           // with what is before it
-            Ix all = ix_mul(g, extent[count - 1], sum.at[i].extent), one = ix_axis(g, FIRST_DIGIT + 2 * MAX_DIGITS - 1, all);
-            Read as_one = read;
-            Order wide = o;
-            Ix place = one;
-            joins = true;
-            for (int d = i; d >= first[count - 1] && joins; d--) {
-                Ix part = d == first[count - 1] ? place : ix_mod(g, place, sum.at[d].extent);
-                wide.n = o.n;
-                wide.at[wide.n++] = (Digit){.axis = one};
-                joins = wide.n < MAX_DIGITS && replace(g, &wide, &as_one, 1, sum.at[d].axis, part);
-                place = ix_div(g, place, sum.at[d].extent);
-            }
-            joins = joins && all_quotients(g, &as_one, 1) <= all_quotients(g, &read, 1);
-            if (joins) extent[count - 1] = all;
-        }
-        if (!joins) first[count++] = i;
-    }
+    int first[MAX_DIGITS], count = axes_of_sum(g, &o, &read, &sum, nb + nm, elem_bits((Elem)a->elem) <= 16 || a->elem == EL_f32, first, extent);
     for (int i = 0; i < count; i++) {
         Ix place = ix_axis(g, nb + nm + i, extent[i]);
         int end = i + 1 < count ? first[i + 1] : sum.n;

@@ -127,54 +127,66 @@ static void count_off(Graph *g, const Windows *w, const Node *a, Ix j, Ix *axis)
     }
 }
 
-static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *const *src) {
-    Node *a = src[0], *b = src[1];
-    int nm = w->nm, nn = n->contract.nn, rank = 0, across = -1, line = w->use[w->tap].dim;
-    int64_t used = w->channels * a->shape[nm + w->tap]->value;
-    Ix row = ix(g, (used + ROW - 1) / ROW * ROW), shape[G_MAX_RANK], axis[G_MAX_RANK] = {0}, coord[G_MAX_RANK],
-       of[G_MAX_RANK];
-    // the rows: dimensions of y that are no channels, the innermost as places of windows, and taps and channels
+// Rows of y, of taps and channels as the innermost tap's windows have them: what a row is, and along which axes of the rows y's dimensions lie.
+typedef struct Rows { Ix row, used, of[G_MAX_RANK]; Node *node; } Rows;
+
+// The rows: dimensions of y that are no channels, the innermost as places of windows, and taps and channels.
+static bool rows_of(Graph *g, const Windows *w, Node *a, Rows *r) {
+    int rank = 0, across = -1, line = w->use[w->tap].dim;
+    int64_t used = w->channels * a->shape[w->nm + w->tap]->value;
+    Ix shape[G_MAX_RANK], axis[G_MAX_RANK] = {0}, coord[G_MAX_RANK];
+    r->row = ix(g, (used + ROW - 1) / ROW * ROW);
+    r->used = ix(g, used);
     for (int d = 0; d < w->y->rank; d++) {
         bool channel = false;
         for (int k = 0; k < w->nk; k++) channel |= w->use[k].dim == d && !w->use[k].tap;
-        of[d] = NULL;
+        r->of[d] = NULL;
         if (channel) continue;
         if (d == line) across = rank;
         shape[rank] = d == line ? a->shape[w->across] : w->y->shape[d];
-        of[d] = ix_axis(g, rank, shape[rank]);
+        r->of[d] = ix_axis(g, rank, shape[rank]);
         rank++;
     }
-    shape[rank] = row;
-    Ix j = ix_axis(g, rank++, row), full = ix_lt(g, j, ix(g, used));
+    shape[rank] = r->row;
+    Ix j = ix_axis(g, rank++, r->row), full = ix_lt(g, j, r->used);
     count_off(g, w, a, j, axis);
     axis[w->across] = ix_axis(g, across, a->shape[w->across]);
     for (int d = 0; d < w->y->rank; d++)
-        coord[d] = of[d] && d != line ? of[d] : ix_substitute(g, w->at[d], axis, G_MAX_RANK);
-    if (any_null_ix(coord, w->y->rank)) return NULL;
+        coord[d] = r->of[d] && d != line ? r->of[d] : ix_substitute(g, w->at[d], axis, G_MAX_RANK);
+    if (any_null_ix(coord, w->y->rank)) return false;
     Ix inside = ix_and(g, full, ix_in_range(g, coord[line], w->y->shape[line]));
-    Node *rows = kept(g, g_view(g, w->y, rank, shape, coord, inside, g_int(0)), name_of(g, w->y, "rows"));
-    // windows of the rows
-    int nk = 0, from = 0;
-    Ix pred = ix(g, 1), mine[G_MAX_RANK] = {0};
+    r->node = kept(g, g_view(g, w->y, rank, shape, coord, inside, g_int(0)), name_of(g, w->y, "rows"));
+    return true;
+}
+
+// Windows of the rows; nk: how many axes of taps are left.
+static Node *row_windows(Graph *g, const Windows *w, const Node *a, const Rows *r, int *nk) {
+    int nm = w->nm, from = 0, line = w->use[w->tap].dim;
+    Ix pred = ix(g, 1), shape[G_MAX_RANK], coord[G_MAX_RANK], mine[G_MAX_RANK] = {0};
+    *nk = 0;
     for (int i = 0; i < nm; i++) mine[i] = ix_axis(g, i, shape[i] = a->shape[i]);
     for (int k = 0; k < w->nk; k++) {
         if (!w->use[k].tap || k == w->tap) continue;
-        shape[nm + nk] = a->shape[nm + k];
-        mine[nm + k] = ix_axis(g, nm + nk, a->shape[nm + k]);
-        nk++;
+        shape[nm + *nk] = a->shape[nm + k];
+        mine[nm + k] = ix_axis(g, nm + *nk, a->shape[nm + k]);
+        ++*nk;
     }
-    shape[nm + nk] = row;
+    shape[nm + *nk] = r->row;
     for (int d = 0; d < w->y->rank; d++) {
-        if (!of[d]) continue;
+        if (!r->of[d]) continue;
         coord[from] = d == line ? mine[w->across] : ix_substitute(g, w->at[d], mine, G_MAX_RANK);
         if (d != line) pred = ix_and(g, pred, ix_in_range(g, coord[from], w->y->shape[d]));
         from++;
     }
-    coord[from++] = ix_axis(g, nm + nk, row);
+    coord[from++] = ix_axis(g, nm + *nk, r->row);
     if (any_null_ix(coord, from)) return NULL;
-    Node *windows = g_view(g, rows, nm + nk + 1, shape, coord, pred, g_int(0));
-    // the weights in the same order
-    nk = 0;
+    return g_view(g, r->node, nm + *nk + 1, shape, coord, pred, g_int(0));
+}
+
+// The weights in the same order.
+static Node *row_weights(Graph *g, const Windows *w, int nn, const Node *a, Node *b, const Rows *r) {
+    int nk = 0;
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], axis[G_MAX_RANK] = {0};
     for (int i = 0; i < nn; i++) coord[i] = ix_axis(g, i, shape[i] = b->shape[i]);
     for (int k = 0; k < w->nk; k++) {
         if (!w->use[k].tap || k == w->tap) continue;
@@ -182,14 +194,22 @@ static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *con
         coord[nn + k] = ix_axis(g, nn + nk, b->shape[nn + k]);
         nk++;
     }
-    shape[nn + nk] = row;
-    j = ix_axis(g, nn + nk, row);
+    shape[nn + nk] = r->row;
+    Ix j = ix_axis(g, nn + nk, r->row);
     count_off(g, w, a, j, axis);
     for (int k = 0; k < w->nk; k++)
-        if (!w->use[k].tap || k == w->tap) coord[nn + k] = axis[nm + k];
-    Node *weights = g_name(g, g_view(g, b, nn + nk + 1, shape, coord, ix_lt(g, j, ix(g, used)), g_int(0)),
-                           name_of(g, b, "rows"));
-    return g_name(g, g_contract(g, windows, weights, 0, nm, nn, nk + 1, (Elem)n->elem, n->contract.acc), n->name);
+        if (!w->use[k].tap || k == w->tap) coord[nn + k] = axis[w->nm + k];
+    return g_name(g, g_view(g, b, nn + nk + 1, shape, coord, ix_lt(g, j, r->used), g_int(0)), name_of(g, b, "rows"));
+}
+
+static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *const *src) {
+    int nn = n->contract.nn, nk = 0;
+    Rows r;
+    if (!rows_of(g, w, src[0], &r)) return NULL;
+    Node *windows = row_windows(g, w, src[0], &r, &nk);
+    if (windows == NULL) return NULL;
+    Node *weights = row_weights(g, w, nn, src[0], src[1], &r);
+    return g_name(g, g_contract(g, windows, weights, 0, w->nm, nn, nk + 1, (Elem)n->elem, n->contract.acc), n->name);
 }
 
 // The same windows of a picture that has its channels last (order_axes then sums in that order).
