@@ -122,7 +122,7 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_buffer_turn: {
             const Type *t = &op->in[2]->type;
             where(r, op);
-            buf_printf(r->out, "turn  %-10s in shared memory by %d warps, into %lld x %lld\n", op->in[0]->name ? op->in[0]->name->s : "", LOW_WARPS, (long long)t->shape[0], (long long)t->shape[1]);
+            buf_printf(r->out, "turn  %-10s in shared memory by %d warps, into %lld x %lld\n", op->in[0]->name ? op->in[0]->name->s : "", TURN_WARPS, (long long)t->shape[0], (long long)t->shape[1]);
             break;
         }
         case OP_T_tma_load: {

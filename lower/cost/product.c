@@ -15,7 +15,7 @@ static const double BARRIERS_BYTES = 4e3;                           // beside th
 static const double MMA_SYNC = 0.58;                                // of the peak
 static const double STORED = 12e3;                                  // elements stored one by one, a us and multiprocessor
 static const double ELEMENTS = 8.5e3, SMALL_PIECES = 11e3, SPREAD = 4096;   // read one by one, or brought in pieces of 4 or 8 bytes, a us and multiprocessor; smaller tiles have too few warps, without roles
-static const double TURNED_BYTES = 4e3, ROWED = 24e3;               // bytes with k outside, a us and multiprocessor: by mma.sync; by two warps for wgmma
+static const double TURNED_BYTES = 18e3, ROWED = 28e3;              // bytes with k outside, a us and multiprocessor: by mma.sync; by three warps for wgmma
 static const double LARGE_TILE = 128 * 128;                         // elements
 static const double TOGETHER_SHORT = 2.5, SHORT_ROW = 512;          // of short sums, of so many bytes of a row: operands that come and results that go are in each other's way
 static const double EXPOSED_ROWS = 0.28;                            // as EXPOSED, of storing rows at their own alignment
@@ -130,7 +130,7 @@ static double trip_us(const Launch *l) {
     if (w->clocks && w->made > 0) trip = making_us(l, wgmma, trip);
     double stages = ring_of(l, slots_of(w)), early = ((stages < MAX_RING ? stages : MAX_RING) - 2) * trip;
     if (!w->clocks) trip *= early / trip * w->bytes < DEEP_BYTES ? SHALLOW_MMA_SYNC : 1;
-    else if (early < ON_ITS_WAY) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
+    else if (early < ON_ITS_WAY && w->rowed <= 0) trip *= 1 + SHALLOW * (1 - early / ON_ITS_WAY);
     trip += w->elements / ELEMENTS + w->pieces / SMALL_PIECES;
     if (w->narrow && w->tile < SPREAD) trip *= SPREAD / w->tile;
     return trip;

@@ -18,7 +18,8 @@ static const double ALONE = 1.02;                                   // one warp 
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 static const double STORED_BETWEEN = 2;                             // operations of an element that is stored between inner loops
 static const double SHARED = 128;                                   // bytes of shared memory a clock
-static const double TURN = 318, TURN_BEGUN = 1.2;                   // clocks of a trip in which both groups turn bytes; less for each column: the second group begins its products an instruction later
+static const double TURN = 330, TURN_HIDDEN = 0.82;                 // clocks of a trip in which both groups turn bytes and nobody multiplies; less for each that a group's products take
+static const double TURN_WHOLE = 318, TURN_BEGUN = 1.2;             // .. of bytes that are turned before all products of a trip; less for each column: the second group begins an instruction later
 static const double TURN_ALONE = 50, TURN_COLUMNS = 1.5;            // where one group does
 enum { DEEP = 12, ROWS_TOGETHER = 16, KEPT_STAGES = 2 };            // ops that an index is looked for behind; rows of tiles that are walked together; stages beside what is kept
 enum { ACC_REGS = 160, ACC_ALL = 176, GATHER_REGS = 32, PROMOTED_REGS = 192, LEFT_REGS = 32 };      // a thread's: sums of one product, of all; addresses of rows that data names; a left operand that is turned in them
@@ -129,7 +130,7 @@ typedef struct Shape {
     int     groups;
     bool    turned, three, possible;
     bool    thrice, by_threads;     // f32 as three of tf32; threads read the left operand (hopper/low.c)
-    bool    rowed;                  // two warps make rows of k of the right one
+    bool    rowed;                  // other warps make rows of k of the right one
     bool    columns[2];             // of f32 and bytes: an operand lies with k outside
     bool    wrong;                  // for wgmma, as other tiles are not
 } Shape;
@@ -144,13 +145,15 @@ static Shape shape_of(const Target *t, Facts *s, const Op *dot, const Tile *x) {
     bool columns[2] = {false}, f32 = e == EL_f32, alone = dot->nin == op_first_axis(dot) + 1;
     for (int i = 0; i < 2; i++) columns[i] = alone && (f32 || bytes == 1) && operand_by_columns(s, dot->in[i], dot->in[op_first_axis(dot)]);      // of these what has k outside is on the left
     int64_t unit = f8 || x->m <= 32 ? 8 : 16;
-    bool bytes_across = bytes == 1 && columns[1] && !columns[0] && rows_fit(x->n) && x->m % unit == 0 && x->m <= 256;
-    Shape p = {.three = x->m == THREE && !bytes_across && x->n / 2 * (f8 ? 2 : 1) <= BAND_REGS, .thrice = is_thrice(dot)};
+    int64_t across_regs = x->n / (x->n % 128 ? 64 : 128) * x->m / 2;
+    bool bytes_across = bytes == 1 && columns[1] && !columns[0] && rows_fit(x->n) && x->m % unit == 0 && x->m <= 256 && (f8 ? 2 * across_regs <= PROMOTED_REGS : across_regs <= ACC_ALL);
+    Shape p = {.three = x->m == THREE && !(bytes == 1 && columns[1]) && x->n / 2 * (f8 ? 2 : 1) <= BAND_REGS, .thrice = is_thrice(dot)};
     bool for_two = p.thrice && x->m == 64 && x->n > 64 && rows_fit(x->n) && !columns[0];                // 64 rows are one group, which reads and multiplies in turns
     p.turned = (f32 && columns[1]) || bytes_across || for_two || !((p.three || rows_fit(x->m)) && (loaded[1] || !loaded[0] || !rows_fit(x->n)));
     p.by_threads = p.thrice || (bytes == 1 ? columns[p.turned] : columns[0] || columns[1]);
     p.rowed = bytes == 1 && columns[!p.turned];
-    p.wrong = t->has_wgmma && f32 && columns[1] && !columns[0] && x->n > 64 && !rows_fit(x->n);
+    p.wrong = t->has_wgmma && bytes == 1 && x->m == THREE && columns[0] && columns[1];            // f8 by 192 x 128: 221 us, by 128 x 192 154
+    p.wrong |= t->has_wgmma && f32 && columns[1] && !columns[0] && x->n > 64 && !rows_fit(x->n);
     p.rows = p.turned ? x->n : x->m;
     p.cols = p.turned ? x->m : x->n;
     p.groups = p.three ? 3 : p.rows >= 128 ? 2 : 1;
@@ -190,7 +193,8 @@ static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const T
         w->clocks = fmax(w->clocks, all / SHARED);
         w->rowed += (double)p->cols * (double)x->k;
     }
-    if (p->by_threads && bytes == 1) w->clocks += p->groups > 1 ? fmax(0, TURN - TURN_BEGUN * (double)p->cols) : TURN_ALONE + TURN_COLUMNS * (double)p->cols;
+    double products = (double)(p->rows / 64 / p->groups) * (double)(x->k * bytes / 32) * each, columns = (double)p->cols;
+    if (p->by_threads && bytes == 1) w->clocks += p->groups < 2 ? TURN_ALONE + TURN_COLUMNS * columns : fmax(0, p->rowed ? TURN_WHOLE - TURN_BEGUN * columns : TURN - TURN_HIDDEN * products);
     return true;
 }
 

@@ -55,7 +55,7 @@ typedef struct Work {
     bool    pingpong;               // each of two groups may make tiles of its own: one product, a ring that is deep enough, registers for what follows
     bool    keeps;                  // .. and go down columns with the right operand in its place
     double  made;                   // elements of an operand that a trip computes
-    double  turned_bytes, rowed;    // by mma.sync: bytes that lie with k outside, which threads turn one by one; by wgmma: that two warps turn
+    double  turned_bytes, rowed;    // bytes that lie with k outside: by mma.sync; by wgmma, those that other warps turn
     double  left, right;            // bytes of a trip, by side, where they come by plain loads; and tiles along the columns and the rows (0: unknown)
     int64_t across, down;
     double  outside;                // of the rows that a trip brings, those past the tensor's end

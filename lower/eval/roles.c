@@ -128,7 +128,7 @@ void eval_buffer_turn(Eval *e, const Step *s) {
     for (int64_t k = 0; k < r->shape[0]; k++)
         for (int64_t i = 0; i < turned->shape[0]; i++) turned->data[number * turned->bytes + i * r->shape[0] + k] = r->data[number * r->bytes + k * r->shape[1] + i];
     to->status = READY;
-    arrive_at(e, op, 3, b, LOW_WARPS, 0);
+    arrive_at(e, op, 3, b, TURN_WARPS, 0);
 }
 
 // Copies that no group holds are this role's: they land with the barrier's phase.

@@ -46,6 +46,8 @@ static bool whole_trips(const Hop *h, const Val *k, LExpr end) {
     return whole && from % extent == 0;
 }
 
+enum { SUM_REGS = 176, PROMOTED_REGS = 192, LEFT_WORDS = 32 };  // of a thread: sums; those of f8 or several, products beside them; a left operand that it turns
+
 // What TMA cannot fetch, but any load can: then a left operand comes through registers.
 static const char small_span[] = "an operand's innermost extent is no multiple of 16",
                   odd_start[] = "an operand's innermost coordinate is not known to be 16-byte aligned", odd_rows[] = "rows are not known to be 16-byte aligned";
@@ -179,6 +181,12 @@ static bool operand_reads_rows(Hop *h, Val *v, const Val *k) {
 // Columns of wgmma come in so many.
 static int64_t columns_unit(Elem e, int64_t n) { return elem_is_int(e) && n > 32 ? 16 : 8; }
 
+// Sums of the transposed product have registers.
+static bool transpose_fits(const Product *p) {
+    int64_t rows = axis_extent(p->col), each = rows / (rows % 128 ? 64 : 128) * axis_extent(p->row) / 2;
+    return p->promoted ? 2 * each <= PROMOTED_REGS : each <= SUM_REGS;
+}
+
 static const char *product_of(Hop *h, Product *p, Op *dot) {
     Elem e = (Elem)dot->in[0]->type.elem;
     const Type *t = &dot->out[0]->type;
@@ -202,7 +210,7 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     if (n % columns_unit(e, n) || n > 256 || k % (32 / elem_bytes(e))) return "the extents of a product do not fit wgmma";
     const char *why = operands_of(h, p, dot);
     bool computed = why == computed_right && !h->follows;
-    bool columns = (why == outside && e == EL_f32) || (!why && p->op[1].turned && p->op[0].outer != p->k);      // on the left threads read it
+    bool columns = (why == outside && e == EL_f32) || (!why && p->op[1].turned && p->op[0].outer != p->k && transpose_fits(p));      // on the left threads read it
     if ((!alignment(why) && !computed && !columns) || p->swapped || !fits_rows(n) || m % columns_unit(e, m) || m > 256) return why;
     swap_sides(p);                                             // the right one may come through registers on the left
     p->for_sources = computed;
@@ -322,10 +330,8 @@ static const char *find_products(Hop *h) {
     return hop_low(h);
 }
 
-enum { LEFT_WORDS = 32 };                                      // of a thread, beside its sums
-
 static bool sums_fit(const Hop *h) {
-    int64_t registers = 0, most = (h->p[0].promoted || h->np > 2 ? 192 : 176) - (hop_gathered_bytes(h, -1) ? 32 : 0);
+    int64_t registers = 0, most = (h->p[0].promoted || h->np > 2 ? PROMOTED_REGS : SUM_REGS) - (hop_gathered_bytes(h, -1) ? 32 : 0);
     if (hop_left_words(h) > LEFT_WORDS) return false;
     for (int i = 0; i < h->np; i++) registers += axis_extent(h->p[0].row) / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
     return registers <= most || h->tiles * h->bands > 1;

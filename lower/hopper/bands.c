@@ -61,6 +61,7 @@ static int bands(Hop *h) {
         if (p->row != row || p->swapped) return refuse(h, "products differ in rows");
         if (p->op[0].seen || p->op[1].seen) return refuse(h, "an operand is used elsewhere too");
         if (p->op[0].gathered || p->op[1].gathered) return refuse(h, "rows of an operand are gathered");
+        if (p->op[1].turned) return refuse(h, "an operand is turned in shared memory");
         if (p->op[0].where == MADE || p->op[1].where == MADE) return refuse(h, "an operand is made before the loop");
         if (p->op[0].where == REGISTERS && !hop_chained(h)) return refuse(h, "the left operand of a product is computed");
         regs += axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);

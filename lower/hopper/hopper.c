@@ -178,7 +178,7 @@ static Op *roles_new(Hop *h, uint32_t bytes) {
     f->tiles = h->tiles;
     f->bands = h->bands;
     f->buffer_bytes = bytes;
-    f->launch->threads = groups == 1 && !hop_gathered_bytes(h, -1) ? 128 + 32 * (h->low ? 1 + LOW_WARPS : h->fixed_bytes ? 2 : 1) : 128 * (groups + 1);
+    f->launch->threads = groups == 1 && !hop_gathered_bytes(h, -1) ? 128 + 32 * (h->low ? 1 + hop_preparing(h) : h->fixed_bytes ? 2 : 1) : 128 * (groups + 1);
     f->launch->blocks = f->launch->programs;
     Op *roles = op_new(f, OP_T_roles, h->loop->span, 0, NULL, 0);
     roles->imm = groups;

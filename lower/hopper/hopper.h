@@ -47,7 +47,7 @@ typedef struct Operand {
     const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
     Val    *buffer;
     int     map;                    // number of the tensor map
-    bool    turned;                 // bytes, on the right, with the contracted axis outside: wgmma reads what two warps make of them (hopper/low.c)
+    bool    turned;                 // bytes, on the right, with the contracted axis outside: wgmma reads what other warps make of them (hopper/low.c)
     bool    seen;                   // not by products alone (hopper/seen.c)
     bool    fixed;                  // RING, of a tensor that nobody writes meanwhile: a second producer brings it, and does not wait for earlier launches
     Val    *common;                 // RING, in clusters: do all blocks want the same box? NULL: never
@@ -201,6 +201,7 @@ bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap
 // barriers of the low parts, or of a turned operand; the region of the warps that make them.
 const char *hop_low(Hop *h);
 int64_t hop_left_words(const Hop *h);
+int hop_preparing(const Hop *h);                                       // warps that prepare what the producer has brought
 bool hop_in_pairs(const Hop *h);                                       // the rows of its result are (layout_mma_pairs)
 void hop_low_buffers(Hop *h, Builder *b, uint32_t *at);
 void hop_low_barriers(Hop *h, Builder *b, uint32_t *at);

@@ -18,12 +18,12 @@
 // Bytes (i8, u8, f8) are the same: wgmma wants rows of k of them in shared memory. On the left threads turn them on their way to registers, by
 // ldmatrix.trans, which moves pairs, and a prmt that parts each pair's rows: 4 and 16 instructions of a warp for 16 rows of 128 bytes, whose products
 // take 512 clocks. So of a[m, k] b[k, n] the transposed product is made. Where both operands have k outside, or the tile's columns are no rows for wgmma, the
-// right one is turned by the two warps, into rows beside it (llvm/turn.c).
+// right one is turned by three such warps, into rows beside it (llvm/turn.c).
 //
-//     acc += dot(a[k, m], b[k, n])            two warps     wait full;  turned = b by rows of k;  turned is full
+//     acc += dot(a[k, m], b[k, n])            three warps   wait full;  turned = b by rows of k;  turned is full
 //                                             consumers     wait full, turned full;  a by ldmatrix.trans and prmt;  acc = wgmma a, turned, acc
 //
-// One product in a loop, both operands in the ring; no second producer beside the two warps. Of bytes that threads turn alone there may be several.
+// One product in a loop, both operands in the ring; no second producer beside those warps. Of bytes that threads turn alone there may be several.
 #include "lower/hopper/hopper.h"
 
 static bool bytes(const Product *p) { return elem_bytes((Elem)p->dot->in[0]->type.elem) == 1; }
@@ -47,6 +47,7 @@ const char *hop_low(Hop *h) {
     }
     if (!any || (by_bytes && !h->follows)) return NULL;
     const char *no = bytes(p) ? "products of 8 bits with the contracted axis outside are not alone in their loop" : "products of f32 are not alone in their loop";
+    for (int i = 0; i < h->np; i++) if (bytes(p) && (h->p[i].op[0].seen || h->p[i].op[1].seen)) return "an operand is used elsewhere too";
     if (h->np != 1 || h->nest || h->follows) return no;
     if (!bytes(p) && axis_extent(p->row) < 2 * 64) return "products of f32 are for two groups of 64 rows";
     if (a->where != RING || b->where != RING || a->seen || b->seen) return no;
@@ -58,6 +59,8 @@ const char *hop_low(Hop *h) {
     h->stage_bytes[0] += h->low_bytes;
     return NULL;
 }
+
+int hop_preparing(const Hop *h) { return !h->low_bytes ? 0 : h->p[0].three ? LOW_WARPS : TURN_WARPS; }
 
 bool hop_in_pairs(const Hop *h) { return h->by_threads && bytes(&h->p[0]); }
 
@@ -85,7 +88,7 @@ void hop_low_buffers(Hop *h, Builder *b, uint32_t *at) {
 
 void hop_low_barriers(Hop *h, Builder *b, uint32_t *at) {
     if (!h->low_bytes) return;
-    h->low_full = b_op(b, OP_T_mbar, 0, (Type){.kind = TY_MBAR, .shape = {LOW_WARPS}}, 0, NULL);
+    h->low_full = b_op(b, OP_T_mbar, 0, (Type){.kind = TY_MBAR, .shape = {hop_preparing(h)}}, 0, NULL);
     h->low_full->def->imm = h->stages;
     h->low_full->def->attr = *at;
     *at += 8 * (uint32_t)h->stages;

@@ -20,9 +20,12 @@ LLVMValueRef dot_start(Gen *g, const Op *op, int reg);             // the accumu
 
 // A fragment by ldmatrix; x -> hi and lo of tf32x3, both as bits.
 void gen_ldmatrix(Gen *g, LLVMValueRef p, int n, bool trans, LLVMValueRef *out);
-// Where a buffer's stage begins; bytes of a left operand with k outside, as fragments (llvm/turn.c); what a warp has prepared of a stage is there.
-LLVMValueRef gen_stage_byte(Gen *g, const Val *buffer, LLVMValueRef stage);
-void gen_left_bytes(Gen *g, const Op *op, LLVMValueRef group, int blocks, int steps, LLVMValueRef *words);
+// mma.sync's fragments of bytes that lie with k outside: what a lane adds to k in their addresses; of n blocks of eight columns, that begin 0 or 8 behind the
+// address, the words of both halves of k.
+LLVMValueRef gen_turned_lane(Gen *g);
+void gen_turned_words(Gen *g, LLVMValueRef at, int n, LLVMValueRef const *from, LLVMValueRef *words);
+// Bytes of a left operand with k outside, as fragments (llvm/turn.c); what a warp has prepared of a stage is there.
+void gen_left_bytes(Gen *g, const Op *op, LLVMValueRef group, Share s, LLVMValueRef *words);
 void gen_prepared(Gen *g, const Val *bar, LLVMValueRef stage);
 void gen_tf32_parts(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo);
 

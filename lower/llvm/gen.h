@@ -83,6 +83,7 @@ typedef struct Gen {
     bool           one_warp;     // each program is one warp: no block barriers
     bool          waits_late;       // for the launches before this one, in `roles`
     int            program_threads;
+    int            shares;       // that a product has whose bytes the consumers turn (llvm/hopper.c)
     int            prepares;     // 1 + the first thread of the warps that prepare what a producer has brought, within their region; else 0
     int            produces;     // 1 + the first thread of a producer of four warps, within its region; else 0
     struct Ahead  *ahead;        // fragments of the loop's product that are in registers when a trip begins
@@ -124,7 +125,8 @@ LLVMValueRef gen_ring(Gen *g, LLVMValueRef byte_offset);
 LLVMValueRef gen_stage(Gen *g, const Val *buffer, LLVMValueRef stage);      // where a stage of a ring begins, from gen_ring on: i32
 void gen_arrive(Gen *g, const Val *bar, LLVMValueRef stage);            // at an mbarrier: one of each warp of the role
 // Registers of wgmma's left operand of f32, from its stage (llvm/low.c): four of each step of each 64 rows.
-void gen_left_words(Gen *g, const Op *op, LLVMValueRef group, int blocks, int steps, LLVMValueRef *words);
+typedef struct Share { int block, blocks, step, steps; } Share;          // of a product: from a block of 64 rows on so many, from a step on so many
+void gen_left_words(Gen *g, const Op *op, LLVMValueRef group, Share s, LLVMValueRef *words);
 LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset of an area that no live value uses
 LLVMValueRef gen_param(Gen *g, SlotKind kind, int a, int b);
 void gen_wait_launches(Gen *g);                               // for the launches before this one

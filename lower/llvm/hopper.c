@@ -165,6 +165,9 @@ void emit_turn_pass(Gen *g, Op *op) {
 
 // ---- roles ---------------------------------------------------------------------------------------
 
+// Shares of a product whose bytes the consumers turn; one where other warps turn the right operand.
+enum { SHARES = 4, SHARES_ALONE = 2 };
+
 // Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6). Rows that are gathered have an address each.
 enum { PLAIN, PHASED, GATHERS };
 static const struct { int groups, kind, producer, consumer; } exchange[] = {{2, PLAIN, 24, 240},  {2, PHASED, 56, 224}, {2, GATHERS, 88, 208},
@@ -199,18 +202,19 @@ static void cluster_barrier(Gen *g) {
     call(g, "llvm.nvvm.barrier.cluster.wait.aligned", 0, NULL);
 }
 
-// Does it prepare what the other brings? Then it is warps, not one thread.
-static bool prepares(const Region *r) {
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_buffer_low || op->code == OP_T_buffer_turn) return true;
-    return false;
+// Does it prepare what the other brings? Then it is so many warps, not one thread.
+static int prepares(const Region *r) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_buffer_low || op->code == OP_T_buffer_turn) return (int)op->in[3]->type.shape[0];
+    return 0;
 }
 
 static void second_producer(Gen *g, Region *r, int thread, LLVMBasicBlockRef at) {
     LLVMBasicBlockRef go = gen_block(g, "fixed");
     LLVMPositionBuilderAtEnd(g->B, at);
     LLVMValueRef from = LLVMBuildSub(g->B, g->tid, gen_i32(g, thread), "");
-    g->prepares = prepares(r) ? 1 + thread : 0;
-    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntULT, from, gen_i32(g, g->prepares ? 32 * LOW_WARPS : 1), ""), go, g->exit);
+    int warps = prepares(r);
+    g->prepares = warps ? 1 + thread : 0;
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntULT, from, gen_i32(g, warps ? 32 * warps : 1), ""), go, g->exit);
     LLVMPositionBuilderAtEnd(g->B, go);
     gen_region(g, r);
     g->prepares = 0;
@@ -244,6 +248,7 @@ void emit_roles(Gen *g, Op *op) {
     LLVMValueRef group = LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), "");
     group = call(g, "llvm.nvvm.shfl.sync.idx.i32", 4, (LLVMValueRef[]){gen_i32(g, -1), group, gen_i32(g, 0), gen_i32(g, 31)});
     int begin = op->imm == 1 ? 128 : 0, kind = gathers(op->reg[0]) ? GATHERS : g->f->phased || (op->nreg > 2 && prepares(op->reg[2])) ? PHASED : PLAIN;      // the first producer's thread
+    g->shares = kind == PHASED ? 1 : op->imm > 1 ? SHARES : SHARES_ALONE;
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, begin / 128), ""), produce, consume);
 
     LLVMPositionBuilderAtEnd(g->B, produce);

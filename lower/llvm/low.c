@@ -11,26 +11,21 @@ static LLVMValueRef times(Gen *g, LLVMValueRef a, int64_t k) { return LLVMBuildM
 static LLVMValueRef below(Gen *g, LLVMValueRef x, int64_t n) { return LLVMBuildAnd(g->B, x, gen_i32(g, n - 1), ""); }
 static LLVMValueRef down(Gen *g, LLVMValueRef x, int by) { return LLVMBuildLShr(g->B, x, gen_i32(g, by), ""); }
 
-LLVMValueRef gen_stage_byte(Gen *g, const Val *buffer, LLVMValueRef stage) {
-    const Type *t = &buffer->type;
-    return add(g, gen_i32(g, buffer->def->attr), times(g, stage, t->shape[0] * t->shape[1] * elem_bytes((Elem)t->elem)));
-}
-
-void gen_left_words(Gen *g, const Op *op, LLVMValueRef group, int blocks, int steps, LLVMValueRef *words) {
-    if (op_in_pairs(op)) { gen_left_bytes(g, op, group, blocks, steps, words); return; }
+void gen_left_words(Gen *g, const Op *op, LLVMValueRef group, Share share, LLVMValueRef *words) {
+    if (op_in_pairs(op)) { gen_left_bytes(g, op, group, share, words); return; }
     bool columns = op->attr & 1;                                   // k is the outer dimension
     Shared s;
     SharedAt at;
     buffer_shape(&op->in[0]->type, &s);
-    s.base = gen_stage_byte(g, op->in[0], gen_get(g, op->in[2], 0));
+    s.base = gen_stage(g, op->in[0], gen_get(g, op->in[2], 0));
     s.ring = true;
     LLVMValueRef row = times(g, below(g, g->warp, 4), 16), lane[2];
     if (group) row = add(g, row, times(g, group, 64));
     lane[columns] = add(g, row, columns ? down(g, g->lane, 2) : below(g, g->lane, 16));
     lane[!columns] = columns ? below(g, g->lane, 4) : times(g, down(g, g->lane, 4), 4);
     shared_open(g, &at, &s, lane);
-    for (int m = 0; m < blocks; m++)
-        for (int k = 0; k < steps; k++, words += 4) {
+    for (int m = share.block; m < share.block + share.blocks; m++)
+        for (int k = share.step; k < share.step + share.steps; k++, words += 4) {
             int64_t c[2] = {0};
             c[columns] = (int64_t)m * 64 * g->f->groups;
             c[!columns] = 8 * k;
@@ -58,7 +53,7 @@ void emit_buffer_low(Gen *g, Op *op) {
     int each = TOGETHER;
     while (bytes % (round * each)) each--;                         // ends: a stage has 8 rows of 32 bytes or more
     LLVMValueRef stage = gen_get(g, op->in[1], 0), thread = LLVMBuildSub(g->B, g->tid, gen_i32(g, g->prepares - 1), "");
-    LLVMValueRef from = gen_stage_byte(g, op->in[0], stage), to = gen_stage_byte(g, op->in[2], stage), start = times(g, thread, 16), more;
+    LLVMValueRef from = gen_stage(g, op->in[0], stage), to = gen_stage(g, op->in[2], stage), start = times(g, thread, 16), more;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(g->B), loop = gen_block(g, "low"), done = gen_block(g, "parted");
     LLVMTypeRef v4 = LLVMVectorType(g->i32, 4);
     LLVMBuildBr(g->B, loop);

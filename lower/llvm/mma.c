@@ -9,7 +9,8 @@
 //
 // which is what ldmatrix gives for matrices of eight 16-byte rows: four of them are one A fragment, or the
 // B fragments of two column blocks. Where k is not the contiguous dimension, .trans turns 16-bit matrices
-// around and 32-bit elements are read one by one; 8-bit operands always lie with k contiguous.
+// around and 32-bit elements are read one by one; of bytes pairs are turned and parted
+// (llvm/turn.c); where they are staged, they lie with k contiguous.
 //
 // An operand comes from one of three places: a ring that the pass `pipeline` fills; registers that hold A
 // fragments as they are (an accumulator of the previous product, narrowed); else its registers are put
@@ -115,6 +116,8 @@ typedef struct Feed {            // where an operand's fragments come from
     bool       k_last;
     int        across, along;      // dimensions of the row or column axis, and of k
     int64_t    unit;               // coordinates from one fragment to the next: 16 or 8 times the warps there
+    bool       turned;             // bytes with k outside (llvm/turn.c): addresses are of 16 rows or columns
+    LLVMValueRef behind;           // then: where the warp's eight columns begin in them, where other warps have the rest; NULL: it has all
 } Feed;
 
 typedef struct Mma {
@@ -154,7 +157,15 @@ static void open_source(Mma *m, Feed *s, int operand, bool is_a) {
     int size = s->shared.size, chunk = __builtin_ctz(16u / (unsigned)size);           // elements of 16 bytes, as a shift
     if (is_a && wm)  warp = bits_of(g, g->warp, 0, wm, 4);
     if (!is_a && wn) warp = bits_of(g, g->warp, wm, wn, 3);
-    if (s->k_last && is_a)       { x = bits_of(g, l, 0, 4, 0); k = bits_of(g, l, 4, 1, chunk);
+    s->turned = !s->k_last && size == 1;
+    if (s->turned) {
+        if (!is_a && wn) {
+            s->behind = gen_bits(g, warp, 0, 8);
+            warp = LLVMBuildXor(g->B, warp, s->behind, "");
+        }
+        x = NULL;
+        k = gen_turned_lane(g);
+    } else if (s->k_last && is_a)       { x = bits_of(g, l, 0, 4, 0); k = bits_of(g, l, 4, 1, chunk);
     } else if (s->k_last) {
         x = LLVMBuildOr(g->B, bits_of(g, l, 0, 3, 0), bits_of(g, l, 4, 1, 3 + wn), "");
         k = bits_of(g, l, 3, 1, chunk);
@@ -168,7 +179,7 @@ static void open_source(Mma *m, Feed *s, int operand, bool is_a) {
         x = bits_of(g, l, 4, 1, 3 + wn);
         k = bits_of(g, l, 0, 4, 0);
     }
-    lane[s->across] = warp ? LLVMBuildOr(g->B, x, warp, "") : x;
+    lane[s->across] = warp && x ? LLVMBuildOr(g->B, x, warp, "") : warp ? warp : x;
     lane[s->along] = k;
     shared_open(g, &s->at, &s->shared, lane);
 }
@@ -229,11 +240,26 @@ static void a_from_registers(Mma *m, int i, int64_t step, LLVMValueRef *out) {
     }
 }
 
+// Rows g and g + 8 of a fragment of A, then of its second half of k.
+static void turned_rows(Mma *m, Feed *s, int i, int64_t k, LLVMValueRef *out) {
+    LLVMValueRef words[4], from[] = {gen_i32(m->g, 0), gen_i32(m->g, 8)};
+    gen_turned_words(m->g, place(m, s, i * s->unit, k), 2, from, words);
+    for (int r = 0; r < 4; r++) out[r] = words[2 * (r & 1) + (r >> 1)];
+}
+
+// One or two blocks of columns from block j on, which are neighbours where a warp has all columns.
+static void turned_columns(Mma *m, Feed *s, int j, int n, int64_t k, LLVMValueRef *out) {
+    LLVMValueRef from[] = {gen_i32(m->g, 0), gen_i32(m->g, 8)};
+    if (!s->behind) { gen_turned_words(m->g, place(m, s, j * s->unit, k), n, from, out); return; }
+    for (int i = 0; i < n; i++) gen_turned_words(m->g, place(m, s, (j + i) * s->unit, k), 1, &s->behind, out + 2 * i);
+}
+
 static void load_a(Mma *m, int64_t step, LLVMValueRef *out) {
     Feed *s = &m->a;
     int64_t k = step * m->p->c.k;
     for (int i = 0; i < m->rows; i++, out += 4) {
         if (m->p->where[m->p->c.a] == IN_REGISTERS) { a_from_registers(m, i, step, out); continue; }
+        if (s->turned) { turned_rows(m, s, i, k, out); continue; }
         if (s->k_last || s->shared.size == 2) { gen_ldmatrix(m->g, place(m, s, i * s->unit, k), 4, !s->k_last, out); continue; }
         for (int r = 0; r < 4; r++) out[r] = load32(m, s, i * s->unit + 8 * (r & 1), k + 4 * (r >> 1));
     }
@@ -244,6 +270,7 @@ static void load_b(Mma *m, int64_t step, int pair, LLVMValueRef *out) {
     Feed *s = &m->b;
     int64_t k = step * m->p->c.k;
     int j = 2 * pair, n = j + 1 < m->cols ? 4 : 2;
+    if (s->turned) { turned_columns(m, s, j, n / 2, k, out); return; }
     if (s->k_last || s->shared.size == 2) { gen_ldmatrix(m->g, place(m, s, j * s->unit, k), n, !s->k_last, out); return; }
     for (int r = 0; r < n; r++) out[r] = load32(m, s, (j + (r >> 1)) * s->unit, k + 4 * (r & 1));
 }

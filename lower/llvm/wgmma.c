@@ -192,21 +192,21 @@ static void put_list(Buf *text, const char *prefix, int from, int n) {          
 
 // The same where threads bring the left operand, and of f32 as three of tf32: small terms first. The wait is part of it, since ptxas does not keep what
 // a product reads from registers.
-static void wgmma_by_threads(Gen *g, Op *op, int at, int per, int blocks, int steps) {
-    const Op *wait = joined_wait(op);
+static void wgmma_share(Gen *g, Op *op, int at, int per, Share s, bool last) {
+    const Op *wait = last ? joined_wait(op) : NULL;
     const Val *read = wait && acc_read(g->accs, wait->out[0]) ? wait->out[0] : NULL, *low = op_low(op);
     bool acc_in = op->flags & HAS_ACC, ints = op->out[0]->type.elem == EL_i32;
     Elem ea = (Elem)op->in[0]->type.elem, eb = (Elem)op->in[1]->type.elem;
-    int words = 4 * steps * blocks, first = read ? blocks * per : 0, from_b = first + words * (low ? 2 : 1);
+    int words = 4 * s.steps * s.blocks, first = read ? gen_tile(g, op->out[0])->n : 0, from_b = first + words * (low ? 2 : 1);
     LLVMValueRef word[2 * 4 * 64], group = op->imm > 1 ? g->slice : g->f->groups > 1 ? LLVMBuildLShr(g->B, g->warp, gen_i32(g, 2), "") : NULL;
     if (words > 4 * 64) ice("%d registers of a left operand", words);
-    gen_left_words(g, op, group, blocks, steps, word);
+    gen_left_words(g, op, group, s, word);
     for (int i = 0; low && i < words; i++) gen_tf32_parts(g, word[i], &word[i], &word[words + i]);
     Pieces p = {0};
     Buf *text = &p.text;
     buf_puts(text, "{\n.reg .b64 db, dl;\nwgmma.fence.sync.aligned;\n");
-    for (int m = 0; m < blocks; m++)
-        for (int k = 0; k < steps; k++) {
+    for (int m = s.block; m < s.block + s.blocks; m++)
+        for (int k = s.step; k < s.step + s.steps; k++) {
             long long by = (long long)step_offset(&op->in[1]->type, false, k, 0) / 16;
             buf_printf(text, "add.s64 db, $%d, %lld;\n", from_b, by);
             if (low) buf_printf(text, "add.s64 dl, $%d, %lld;\n", from_b + 1, by);
@@ -214,11 +214,12 @@ static void wgmma_by_threads(Gen *g, Op *op, int at, int per, int blocks, int st
                 buf_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", per * 2, 32 / elem_bytes(ea), ints ? "s32" : "f32", operand_type(ea), operand_type(eb));
                 put_list(text, "%acc", at + m * per, per);
                 buf_puts(text, ", ");
-                put_list(text, "$", first + (term == 0 ? words : 0) + 4 * (m * steps + k), 4);
+                put_list(text, "$", first + (term == 0 ? words : 0) + 4 * ((m - s.block) * s.steps + k - s.step), 4);
                 buf_printf(text, ", %s, %d%s;\n", term == 1 ? "dl" : "db", acc_in || k > 0 || (low && term > 0), ints ? "" : ", 1, 1");
             }
         }
-    buf_printf(text, "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned %d;\n", wait ? (int)wait->imm : 0);
+    buf_puts(text, "wgmma.commit_group.sync.aligned;\n");
+    if (last) buf_printf(text, "wgmma.wait_group.sync.aligned %d;\n", wait ? (int)wait->imm : 0);
     if (read) piece_take(g, &p, read, NULL);
     buf_puts(text, "}");
     for (int i = 0; i < words * (low ? 2 : 1); i++) piece_in(&p, "r", word[i]);
@@ -226,6 +227,18 @@ static void wgmma_by_threads(Gen *g, Op *op, int at, int per, int blocks, int st
     if (low) piece_in(&p, "l", descriptor(g, low, gen_stage(g, low, gen_get(g, op->in[3], 0)), false));
     LLVMValueRef x = piece_end(g, &p);
     if (read) acc_set(g, read, x, 0);
+}
+
+// Bytes are turned share by share, each while the products of those before it are on their way: 4096^3 in i8 by 128 x 256 100 us instead of 111.
+static void wgmma_by_threads(Gen *g, Op *op, int at, int per, int blocks, int steps) {
+    int parts = op_in_pairs(op) ? g->shares : 1;
+    int across = parts < blocks ? parts : blocks, along = parts / across < steps ? parts / across : steps;
+    parts = across * along;
+    for (int i = 0; i < parts; i++) {
+        int m = i / along, k = i % along;
+        Share s = {m * blocks / across, (m + 1) * blocks / across - m * blocks / across, k * steps / along, (k + 1) * steps / along - k * steps / along};
+        wgmma_share(g, op, at, per, s, i + 1 == parts);
+    }
 }
 
 // A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit,

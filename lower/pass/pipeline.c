@@ -110,7 +110,7 @@ static bool whole_fragments(const Pipe *p, const Ring *r) {
         int64_t m = axis_extent(op->out[0]->type.axis[c.row]), n = axis_extent(op->out[0]->type.axis[c.col]);
         if (op->in[c.a] == r->tile && m % (16 * c.warps_m)) return false;
         if (op->in[c.b] == r->tile && n % (8 * c.warps_n)) return false;
-        if (axis_extent(c.k_axis) % c.k || (size == 1 && last != c.k_axis)) return false;
+        if (axis_extent(c.k_axis) % c.k) return false;
     }
     return true;
 }

@@ -86,6 +86,12 @@ static const char source[] =
     "    for k in K by 64 { acc += dot(a[m, k], b[n, k]); }\n"
     "    c[m, n] = acc;\n"
     "}\n"
+    "kernel turned<BM = 128, BN = 64, BK = 32>(a: i8[K, M], b: i8[K, N], c: out f32[M, N]) grid (m in M by BM, n in N by BN)\n"
+    "{\n"
+    "    var acc = zeros<i32>(m, n);\n"
+    "    for k in K by BK { acc += dot(a[k, m], b[k, n]); }\n"
+    "    c[m, n] = acc as f32;\n"
+    "}\n"
     "kernel center(a: bf16[M, N], b: bf16[M, N], c: out f32[M, N], low: out f32[M])\n"
     "    grid (m in M)\n"
     "{\n"
@@ -131,7 +137,7 @@ static bool is_rows(const char *name) {
 }
 
 static bool is_product(const char *name) {
-    return strcmp(name, "matmul") == 0 || strcmp(name, "wide") == 0 || strcmp(name, "nested") == 0 || strcmp(name, "gathered") == 0;
+    return strcmp(name, "matmul") == 0 || strcmp(name, "wide") == 0 || strcmp(name, "nested") == 0 || strcmp(name, "gathered") == 0 || strcmp(name, "turned") == 0;
 }
 
 static int parts;                                                    // that a tile's loop is split in
@@ -220,7 +226,8 @@ static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
         return 2;
     }
     if (is_product(name)) {
-        args[0] = mat_arg(x, M, K);
+        bool turned = strcmp(name, "turned") == 0;
+        args[0] = mat_arg(x, turned ? K : M, turned ? M : K);
         args[1] = mat_arg(y, K, N);
         args[2] = mat_arg(out, M, N);
         args[3] = (EvalArg){.tensor = {rows_at, {M}, {1}}};
@@ -322,6 +329,8 @@ static void test_roles_agree(void **state) {
     agrees("gathered", "sm_90a", OP_T_wgmma);
     agrees("conv", "sm_90a", OP_T_wgmma);
     agrees("conv", "sm_90a", OP_T_tma_store);
+    agrees("turned", "sm_90a", OP_T_buffer_turn);
+    agrees("turned", "sm_90a", OP_T_tma_store);
 }
 
 // Weights are brought by a producer of their own, which does not wait for earlier launches.
