@@ -241,7 +241,9 @@ static void check_tune(SemaFile *f, const Node *item) {
                 report(c, E_tune, k->kid[j]->span,
                        arena_printf(c->a, "`%s` is no dimension of `%s`", k->kid[j]->sym->s, kernel->sym->s));
     }
-    if (n && diag_errors(f->s) == errors) check_satisfied(c, (InstanceOf){.file = f, .item = kernel}, item, choice, n);
+    bool conditions = false;
+    for (uint32_t i = 0; i < item->nkid; i++) conditions |= item->kid[i] && item->kid[i]->kind == N_where;
+    if (n && conditions && diag_errors(f->s) == errors) check_satisfied(c, (InstanceOf){.file = f, .item = kernel}, item, choice, n);
 }
 
 void sema_check_tunes(SemaFile *f) {
