@@ -306,23 +306,23 @@ void head_unit_dims(Check *c, const Node *kernel) {
     }
 }
 
-static bool counts_rows(const Check *c, int dim) {
-    for (int p = 0; p < c->k->nparams; p++) {
-        const TTensor *t = c->k->tensor[p];
-        if (t && t->rank > 1 && t->dim[0] && t->dim[0]->kind == TX_dim && t->dim[0]->dim == dim) return true;
+// The first dimension whose elements may lie in a row: of a vector, or a column x[M, 1], it is the only one.
+static int first_of_rows(const Check *c, const TTensor *t) {
+    for (int j = t->rank - 1; j > 0; j--) {
+        const TExpr *x = t->dim[j];
+        if (!x || x->kind != TX_dim || c->k->dims[x->dim].fixed != 1) return 1;
     }
-    return false;
+    return 0;
 }
 
 // Rows whose length is known to be no multiple of 16 bytes: the instance must not count on that, and keeps the rest of what
-// it may assume. So it is with vectors beside matrices: a scale or an index for each of seven rows does not keep a product from TMA.
+// it may assume. A scale or an index for each of seven rows does not keep a product from TMA.
 void head_odd_dims(Check *c) {
     for (int p = 0; p < c->k->nparams; p++) {
         const TTensor *t = c->k->tensor[p];
-        bool vector = t && t->rank == 1;
-        for (int j = !vector; t && !t->strided && j < t->rank; j++) {
+        for (int j = t ? first_of_rows(c, t) : 0; t && !t->strided && j < t->rank; j++) {
             const TExpr *x = t->dim[j];
-            if (!x || x->kind != TX_dim || c->k->dims[x->dim].fixed >= 0 || (vector && !counts_rows(c, x->dim))) continue;
+            if (!x || x->kind != TX_dim || c->k->dims[x->dim].fixed >= 0) continue;
             LaunchDim *d = &c->k->dims[x->dim];
             const SemaValue *v = known_dim(c, d->name);
             int64_t low = v ? v->ival & -v->ival : 0;
