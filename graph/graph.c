@@ -246,7 +246,7 @@ static Node *leaf(Graph *g, GKind kind, const char *name, Elem elem, int rank, c
 
 Node *g_input(Graph *g, const char *name, Elem elem, int rank, const Ix *shape) {
     Node *n = leaf(g, G_input, name, elem, rank, shape);
-    if (n) vec_push(g->arena, &g->inputs, ((GNamed){n->name, n}));
+    if (n) vec_push(g->arena, &g->inputs, ((GNamed){.name = n->name, .node = n}));
     return n;
 }
 
@@ -255,7 +255,7 @@ Node *g_param(Graph *g, const char *name, Elem elem, int rank, const Ix *shape) 
 }
 
 void g_output(Graph *g, const char *name, Node *node) {
-    if (node) vec_push(g->arena, &g->outputs, ((GNamed){arena_printf(g->arena, "%s", name), node}));
+    if (node) vec_push(g->arena, &g->outputs, ((GNamed){.name = arena_printf(g->arena, "%s", name), .node = node}));
 }
 
 Node *g_name(Graph *g, Node *n, const char *name) {
