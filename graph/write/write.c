@@ -335,7 +335,7 @@ static bool is_state(const Graph *g, const Node *n) {
 }
 
 static void say(Writer *w, const char *name, const Node *n) {
-    vec_push(w->g->arena, &w->g->written, ((GNamed){name, (Node *)(uintptr_t)n}));
+    vec_push(w->g->arena, &w->g->written, ((GNamed){.name = name, .node = (Node *)(uintptr_t)n}));
 }
 
 // name(x, w, 3)
