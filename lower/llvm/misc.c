@@ -15,6 +15,8 @@ LLVMValueRef gen_lanes_alive(Gen *g, const Val *v, const Layout *l, int r) {
     return p;
 }
 
+enum { ADDRESS_SHARED = 3 };
+
 static bool is_f(Elem e) { return elem_is_float(e); }
 
 static LLVMAtomicRMWBinOp rmw(TAtomic op, Elem e) {
@@ -54,10 +56,30 @@ static LLVMValueRef out_of(Gen *g, LLVMValueRef x, LLVMTypeRef t) {
     return t == g->i1 ? LLVMBuildTrunc(g->B, x, t, "") : LLVMBuildBitCast(g->B, x, t, "");
 }
 
+// The least or greatest float of a place in shared memory. LLVM's own loop begins with a load that others' writes race with.
+static LLVMValueRef extreme_in_shared(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x) {
+    LLVMTypeRef t = memory_type(g, e), bits = LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), again = gen_block(g, "again"), done = gen_block(g, "done");
+    LLVMValueRef first = LLVMBuildLoad2(g->B, bits, at, "");
+    LLVMSetVolatile(first, 1);
+    LLVMBuildBr(g->B, again);
+    LLVMPositionBuilderAtEnd(g->B, again);
+    LLVMValueRef old = LLVMBuildPhi(g->B, bits, "");
+    LLVMValueRef is = out_of(g, LLVMBuildBitCast(g->B, old, t, ""), LLVMTypeOf(x));
+    LLVMValueRef next = LLVMBuildBitCast(g->B, into(g, gen_fun(g, op == TA_max ? TF_max : TF_min, e, is, x, NULL), t), bits, "");
+    LLVMValueRef r = LLVMBuildAtomicCmpXchgSyncScope(g->B, at, old, next, LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, LLVMGetSyncScopeID(g->C, "device", 6));
+    LLVMValueRef there = LLVMBuildExtractValue(g->B, r, 0, "");
+    LLVMAddIncoming(old, (LLVMValueRef[]){first, there}, (LLVMBasicBlockRef[]){from, LLVMGetInsertBlock(g->B)}, 2);
+    LLVMBuildCondBr(g->B, LLVMBuildExtractValue(g->B, r, 1, ""), done, again);
+    LLVMPositionBuilderAtEnd(g->B, done);
+    return out_of(g, LLVMBuildBitCast(g->B, there, t, ""), LLVMTypeOf(x));
+}
+
 LLVMValueRef gen_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x, LLVMValueRef cmp) {
     LLVMTypeRef t = memory_type(g, e), bits = LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
     LLVMValueRef r;
     unsigned scope = LLVMGetSyncScopeID(g->C, "device", 6);
+    if (is_f(e) && (op == TA_min || op == TA_max) && LLVMGetPointerAddressSpace(LLVMTypeOf(at)) == ADDRESS_SHARED) return extreme_in_shared(g, op, e, at, x);
     if (op == TA_cas) {
         LLVMValueRef c = out_of(g, into(g, cmp, memory_type(g, e)), memory_type(g, e)), v = into(g, x, t);
         c = LLVMBuildBitCast(g->B, c, bits, "");
