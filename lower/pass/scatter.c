@@ -15,7 +15,7 @@
 // count, and what follows the loop, the result's rows too, is shared out (llvm/scatter.c). Bytes between the blocks are
 // (S - 1) * BM * BN * 4 for a tile, where 3 TB/s are to be had in all.
 //
-// On an H200, cold caches, medians (bench/results, 2026-11-22, slices):
+// On an H200, cold caches, medians (bench/results/2026-11-22-h200-slices-first.txt, and of the last three 2026-11-22-h200-slices.txt):
 //
 //     m x n x k             without, us   in clusters: parts, tile, us
 //     128 x 768 x 3072       8.6          4   64 x 64     7.2
@@ -23,7 +23,7 @@
 //     16 x 1024 x 4096       7.8          4   32 x 64     6.9
 //     256 x 256 x 16384     14.9          8   64 x 128   12.0
 //     512 x 1024 x 4096     13.8          2  128 x 64    15.0     much is read again through L2
-//     1024^3                 8.8          2  128 x 128    9.8     exchange takes what is won
+//     1024^3                 9.1          2  128 x 128    9.8     exchange takes what is won
 //     768 x 768 x 16384     34.6          4  160 x 128   37.7     long: joining is a small part of it
 //
 // Chosen where the model (cost/product.c) expects 5 % less, of what takes less than 20 us; by `split` and `cluster` of the same number, 2 to 8, asked for.
