@@ -271,13 +271,25 @@ static bool decides(const LaunchInfo *info, int param) {
     return any;
 }
 
+// Of a kernel that was compiled ahead, the first whose facts hold: what assumes most.
+static Compiled *fitting(Compiled *first, Bound *b) {
+    const LaunchInfo *as_written = b->info;
+    Compiled *c = compiled_less(first) ? first : NULL;
+    for (; c; c = compiled_less(c)) {
+        b->info = compiled_launch(c);
+        if (bind_variant(b, NULL) == b->info) break;
+    }
+    b->info = as_written;
+    return c ? c : first;
+}
+
 // The variant that may be used here, compiled, and its parameter block.
 static tkc_status make_ready(tkc_launch *l, Bound *b, DeviceKernel *code, Prepared *prepared, Buf *err) {
     tkc_program *prog = l->prog;
     Device *d = l->device;
     const LaunchInfo *info = NULL;
     int  from = diag_count(prog->session);
-    bool fine = compiled_kernel(prog->runtime, l->compiled, &info, code, false, err);
+    bool fine = compiled_kernel(prog->runtime, fitting(l->compiled, b), &info, code, false, err);
     if (fine) b->info = info;
     if (fine && bind_variant(b, NULL) != info) fine = compiled_kernel(prog->runtime, l->compiled, &info, code, true, err);
     Buf words = {0};
@@ -360,7 +372,7 @@ static tkc_status from_made(tkc_launch *l, const char *kernel, int nvalues, cons
     for (int i = 0; i < nargs; i++) if (!api_check_arg(&args[i], err)) return TKC_BAD_ARGUMENT;
     for (int i = 0; name && i < prog->nmade && status == TKC_BAD_ARGUMENT; i++) {
         Buf why = {0};
-        if (strcmp(prog->made[i].info[0]->kernel->s, name)) continue;
+        if (prog->made[i].less || strcmp(prog->made[i].info[0]->kernel->s, name)) continue;
         free_room(l);
         l->copies = false;
         l->compiled = runtime_made(prog->runtime, &prog->made[i]);
@@ -376,7 +388,7 @@ static tkc_status from_made(tkc_launch *l, const char *kernel, int nvalues, cons
     if (kernel) buf_printf(err, "there is no kernel `%s`", kernel);
     else buf_puts(err, "which kernel is wanted must be said");
     for (int i = 0; i < prog->nmade; i++)
-        buf_printf(err, "%s `%s`", i ? "," : "; there are", prog->made[i].info[0]->kernel->s);
+        if (!prog->made[i].less) buf_printf(err, "%s `%s`", i ? "," : "; there are", prog->made[i].info[0]->kernel->s);
     return TKC_BAD_ARGUMENT;
 }
 

@@ -1,7 +1,7 @@
 // Compiled kernels as bytes: what the cache keeps of each (cache.h), and files of them that are shipped (artifact.h).
 //
 //     cache    LaunchInfo, code
-//     file     "tkc artifact\n" "0.1.0 ...\n" "sm_90a\n"  checksum  count  { LaunchInfo, PTX, machine code: fast, then general } ..
+//     file     "tkc artifact\n" "0.1.0 ...\n" "sm_90a\n"  checksum  count  { less?, { LaunchInfo, PTX, machine code }: fast, and general but of `less` } ..
 //
 // One walk over LaunchInfo writes it or reads it. Plain numbers go as they lie in memory: the cache's key names the very file that
 // the compiler was run from, and a file's second line the version and the sizes of what is written, so that nobody else reads
@@ -163,7 +163,7 @@ void artifact_key(Session *s, const CompileOptions *opt, const char *device, Buf
 #define MAGIC "tkc artifact\n"
 
 static void version(Buf *out) {
-    buf_printf(out, TK_VERSION " %zu %zu %zu %zu\n", sizeof(LaunchInfo), sizeof(LaunchParam), sizeof(LaunchSlot), sizeof(LStep));
+    buf_printf(out, TK_VERSION " 2 %zu %zu %zu %zu\n", sizeof(LaunchInfo), sizeof(LaunchParam), sizeof(LaunchSlot), sizeof(LStep));
 }
 
 static uint64_t sum(const char *p, size_t n) {
@@ -189,13 +189,16 @@ void artifact_write(Session *s, const Artifact *list, int n, const Target *targe
     Buf  body = {0};
     Pack k = {.s = s, .out = &body};
     raw(&k, &n, sizeof n);
-    for (int i = 0; i < n; i++)
-        for (int v = 0; v < 2; v++) {
+    for (int i = 0; i < n; i++) {
+        bool less = list[i].less;
+        raw(&k, &less, sizeof less);
+        for (int v = 0; v < (less ? 1 : 2); v++) {
             Str ptx = list[i].ptx[v], cubin = list[i].cubin[v];
             info_walk(&k, (LaunchInfo *)(uintptr_t)list[i].info[v]);
             code_walk(&k, &ptx);
             code_walk(&k, &cubin);
         }
+    }
     uint64_t check = sum(body.p, body.n);
     buf_puts(out, MAGIC);
     version(out);
@@ -240,6 +243,12 @@ static bool info_valid(const LaunchInfo *f) {
     return fine;
 }
 
+static bool takes_the_same(const LaunchInfo *a, const LaunchInfo *b) {
+    bool same = a->kernel == b->kernel && a->nparams == b->nparams && a->ndims == b->ndims;
+    for (int i = 0; same && i < a->nparams; i++) same = a->params[i].kind == b->params[i].kind && a->params[i].rank == b->params[i].rank;
+    return same;
+}
+
 int artifact_read(Session *s, const char *name, const char *bytes, size_t n, Artifact **out, Buf *err) {
     Buf  own = {0};
     const char *end = bytes + n, *p = bytes + strlen(MAGIC), *line = memchr(p, '\n', (size_t)(end - p)), *target = line ? line + 1 : end;
@@ -259,15 +268,22 @@ int artifact_read(Session *s, const char *name, const char *bytes, size_t n, Art
     raw(&k, &count, sizeof count);
     if (count < 0 || count > 4096) k.bad = true;
     *out = NEW_N(session_arena(s), Artifact, k.bad ? 1 : count + 1);
-    for (int i = 0; i < count && !k.bad; i++)
-        for (int v = 0; v < 2 && !k.bad; v++) {
+    for (int i = 0; i < count && !k.bad; i++) {
+        Artifact *a = &(*out)[i];
+        unsigned char less = 0;
+        raw(&k, &less, sizeof less);
+        if (less > 1 || (less && i == 0)) k.bad = true;
+        a->less = less;
+        for (int v = 0; v < (less ? 1 : 2) && !k.bad; v++) {
             LaunchInfo *info = NEW(session_arena(s), LaunchInfo);
             info_walk(&k, info);
-            code_walk(&k, &(*out)[i].ptx[v]);
-            code_walk(&k, &(*out)[i].cubin[v]);
+            code_walk(&k, &a->ptx[v]);
+            code_walk(&k, &a->cubin[v]);
             if (!k.bad && !info_valid(info)) k.bad = true;
-            (*out)[i].info[v] = info;
+            a->info[v] = info;
         }
+        if (less && !k.bad && !takes_the_same(a->info[0], a[-1].info[0])) k.bad = true;
+    }
     if (!k.bad) return count;
     buf_printf(err, "%s: the artifact is damaged", name);
     return -1;

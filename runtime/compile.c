@@ -36,6 +36,7 @@ struct Compiled {
     uint64_t  fixed;                 // parameters, by bit, that nothing writes while it runs
     Fn       *eval;                  // as built, for the device eval and for references
     const Artifact *made;            // compiled before, or NULL
+    Compiled *less;                  // .. and the next one of the same, with less assumed, or NULL
     Variant   variant[2];            // 0: assumes the facts, 1: general
 };
 
@@ -193,8 +194,12 @@ Compiled *runtime_made(Runtime *rt, const Artifact *a) {
     c->key = copy_text("", 0);
     c->made = a;
     c->next = rt->cache;
-    return rt->cache = c;
+    rt->cache = c;
+    if (a[1].less) c->less = runtime_made(rt, a + 1);      // a list ends with an empty one
+    return c;
 }
+
+Compiled *compiled_less(const Compiled *c) { return c->less; }
 
 const LaunchInfo *compiled_launch(const Compiled *c) { return c->made ? c->made->info[0] : c->eval->launch; }
 

@@ -184,40 +184,23 @@ static int emit_cubin(Job *j) {
     return status;
 }
 
-// A kernel in both variants: PTX, and machine code where there is an assembler.
-static int make_artifact(Job *j, int i, Artifact *out) {
-    for (int v = 0; v < 2; v++) {
-        CompileOptions own = j->compile;
-        Buf ptx = {0}, cubin = {0}, log = {0}, err = {0};
-        own.schedule = j->choice[i].schedule;
-        own.general = v == 1;
-        Fn *f = ir_build(j->s, j->kernel[i]);
-        bool ok = f != NULL && lower_run(f, &own) && lower_emit(j->s, &f, 1, &own, NULL, &ptx);
-        ok = report_diags(j->s, j->opt) && ok;
-        if (!ok && diag_errors(j->s) == 0) fail("%s: kernel `%s` cannot be compiled", j->path, j->kernel[i]->name->s);
-        if (ok && ptxas_path(session_arena(j->s)) != NULL &&
-            !cubin_make(session_arena(j->s), ptx.p, ptx.n, own.target, cuda_cubin, &cubin, &log, &err))
-            ok = fail("%s: %s", j->path, err.p) == DONE;
-        if (ok) {
-            out->info[v] = f->launch;
-            out->ptx[v] = (Str){arena_printf(session_arena(j->s), "%s", ptx.p), ptx.n};
-            char *code = arena_alloc(session_arena(j->s), cubin.n + 1);
-            if (cubin.n > 0) memcpy(code, cubin.p, cubin.n);
-            out->cubin[v] = (Str){code, cubin.n};
-        }
-        buf_free(&ptx), buf_free(&cubin), buf_free(&log), buf_free(&err);
-        if (!ok) return FAILED;
-    }
-    return DONE;
-}
-
 static int emit_artifact(Job *j) {
-    Artifact *list = NEW_N(session_arena(j->s), Artifact, j->n);
+    ArtifactList list = {0};
+    Buf err = {0};
     if (j->opt->out == NULL && isatty(1)) return wrong_use("--emit=artifact is not text: -o FILE says where to write it");
-    for (int i = 0; i < j->n; i++)
-        if (make_artifact(j, i, &list[i]) != DONE) return FAILED;
-    artifact_write(j->s, list, j->n, j->compile.target, &j->out);
-    return DONE;
+    bool ok = true;
+    for (int i = 0; i < j->n && ok; i++) {
+        CompileOptions own = j->compile;
+        uint32_t given = 0;
+        own.schedule = j->choice[i].schedule;
+        for (int d = 0; d < j->kernel[i]->ndims; d++) given |= (uint32_t)(j->dims[i][d] >= 0) << d;
+        ok = artifact_make(j->s, j->kernel[i], &own, given, &list, &err);
+    }
+    ok = report_diags(j->s, j->opt) && ok;
+    if (!ok && diag_errors(j->s) == 0) fail("%s: %s", j->path, err.p);
+    if (ok) artifact_write(j->s, list.at, (int)list.n, j->compile.target, &j->out);
+    buf_free(&err);
+    return ok ? DONE : FAILED;
 }
 
 // The assembler's warnings and its notes on lost performance: "(C7510) ... wgmma.mma_async instructions are serialized".
