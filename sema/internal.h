@@ -255,6 +255,7 @@ TExpr *keep(Check *c, TExpr *x, Sym name, Span at);           // x, or a variabl
 TExpr *keep_simple(Check *c, TExpr *x, Sym name, Span at);    // a const, variable, dimension or arithmetic of them
 bool   tx_same(const TExpr *a, const TExpr *b);               // structurally equal
 bool   tx_host_deep(Check *c, const TExpr *x, Span at);       // the host could, but for its depth: reported
+TExpr *tx_for_host(Check *c, TExpr *x);                       // of the head: without names for its parts, if it is not too long so
 bool   tx_is_host(const TExpr *x);                            // made of constants, dimensions and integer scalar parameters
 bool   tx_has_effect(const TExpr *x);
 

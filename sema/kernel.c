@@ -35,6 +35,7 @@ static TExpr *dim_expr(Check *c, const Node *n, Ent *out) {
     }
     TExpr *x = scalar_index(c, e, n->span, "a dimension");
     if (!x) return NULL;
+    x = tx_for_host(c, x);
     if (!tx_is_host(x)) {
         if (!tx_host_deep(c, x, n->span)) report(c, E_not_comptime, n->span, "a dimension of a kernel's tensor");
         return NULL;
@@ -206,6 +207,7 @@ static void check_where(Check *c, const Node *kernel, bool *solved) {
         }
         TExpr *cond;
         if (e.kind == EN_bool || !cond_of(c, e, at, "a `where` clause", &cond)) continue;
+        cond = tx_for_host(c, cond);
         if (tx_host_deep(c, cond, at)) continue;
         if (!tx_is_host(cond)) {
             Diag *d = report(c, E_grid_range, at, "a condition of `where`");
@@ -214,6 +216,20 @@ static void check_where(Check *c, const Node *kernel, bool *solved) {
         }
         guard_add(c, cond, arena_printf(c->a, "%.*s (%s)", (int)text.n, text.p, place_text(c, at)), at);
     }
+}
+
+static bool reads_memory(const TExpr *x) {
+    bool reads = x->kind == TX_load;
+    for (uint32_t i = 0; i < x->nkid; i++) reads = reads || reads_memory(x->kid[i]);
+    return reads;
+}
+
+static void grid_range(Check *c, Span at, const TExpr *lo, const TExpr *hi) {
+    Diag *d = report(c, E_grid_range, at, "the bounds of a grid clause");
+    if (reads_memory(lo) || reads_memory(hi))
+        diag_help(d, "how many programs run is decided before any of them reads memory: let the program loop, `for n in off[g] .. off[g + 1] by B { ... }`, "
+                     "or let the grid go as far as can be and the program ask, `if i < count[0] { ... }`");
+    else diag_help(d, "the host computes them, of dimensions and integer parameters: by `+ - * / %%`, comparisons, choices, `min`, `max`, `abs`, `cdiv`");
 }
 
 static void check_grid(Check *c, const Node *kernel) {
@@ -230,10 +246,10 @@ static void check_grid(Check *c, const Node *kernel) {
         }
         TExpr *lo = r.lo.kind == EN_int ? tx_const_int(c, r.lo.i, EL_index, r.span) : r.lo.x;
         TExpr *hi = r.hi.kind == EN_int ? tx_const_int(c, r.hi.i, EL_index, r.span) : r.hi.x;
+        lo = tx_for_host(c, lo), hi = tx_for_host(c, hi);
         if (!tx_is_host(lo) || !tx_is_host(hi)) {
             if (!tx_host_deep(c, lo, r.span) && !tx_host_deep(c, hi, r.span))
-                diag_help(report(c, E_grid_range, r.span, "the bounds of a grid clause"),
-                          "use dimensions and integer parameters; a grid over bounds read from a tensor is not supported yet");
+                grid_range(c, r.span, lo, hi);
             scope_bind(c, c->scope, k->sym, ent_error(c), name_at(k));
             continue;
         }

@@ -299,6 +299,34 @@ bool tx_is_host(const TExpr *x) {
     return n > 0 && n <= LAUNCH_DEEPEST;
 }
 
+static bool only_names(const TBody *b) {
+    for (uint32_t i = 0; i < b->n; i++) if (b->at[i]->kind != TS_let || b->at[i]->var->mutable) return false;
+    return true;
+}
+
+// What is computed twice has a name (`keep`), and what functions take and compute has; a launcher has no names.
+static TExpr *written_out(Check *c, TExpr *x, int *left) {
+    if (--*left < 0) return x;
+    if (x->kind == TX_block && only_names(&x->body)) return written_out(c, x->kid[0], left);
+    uint32_t id = x->kind == TX_var ? (uint32_t)x->var->id : 0;
+    if (x->kind == TX_var && x->var->param < 0 && !x->var->mutable && id < c->init.n && c->init.at[id])
+        return written_out(c, c->init.at[id], left);
+    if (x->kind != TX_binary && x->kind != TX_unary && x->kind != TX_cast && x->kind != TX_select && x->kind != TX_fun) return x;
+    TExpr *all = NEW(c->a, TExpr);
+    *all = *x;
+    all->kid = NEW_N(c->a, TExpr *, x->nkid);
+    for (uint32_t i = 0; i < x->nkid; i++) all->kid[i] = written_out(c, x->kid[i], left);
+    return all;
+}
+
+TExpr *tx_for_host(Check *c, TExpr *x) {
+    enum { MOST = 512 };
+    int left = MOST;
+    if (x->type.naxes || tx_is_host(x)) return x;
+    TExpr *all = written_out(c, x, &left);
+    return left < 0 ? x : all;
+}
+
 bool tx_host_deep(Check *c, const TExpr *x, Span at) {
     if (host_numbers(x) <= LAUNCH_DEEPEST) return false;
     diag_note(report(c, E_too_deep, at), "what a launch computes has at most %d numbers that wait for another", LAUNCH_DEEPEST);
