@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+typedef enum FileRole { FILE_MAIN, FILE_IMPORTED, FILE_LIBRARY } FileRole;
 typedef struct Loaded { const char *path; Scope *own; } Loaded;
 typedef struct Loader { SemaFile *f; Check *c; VEC(Loaded) files; Scope *prelude; } Loader;
 
@@ -23,7 +24,7 @@ static void each_once(Session *s, const Node *list) {
     }
 }
 
-static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int depth);
+static Scope *load_items(Loader *l, Node *file, const char *path, FileRole role, int depth);
 
 static void add_fn(Loader *l, Scope *sc, const Node *n, Scope *env) {
     Bind *b = scope_find_here(sc, n->sym);
@@ -128,7 +129,7 @@ static Scope *import_file(Loader *l, const Node *n, const char *from, int depth)
         if (lib && !src) help_library(a, d, path + 4);
         return NULL;
     }
-    return load_items(l, parse_file(s, src), path, false, depth + 1);
+    return load_items(l, parse_file(s, src), path, lib ? FILE_LIBRARY : FILE_IMPORTED, depth + 1);
 }
 
 // Copies the names of one scope into another; functions of one name become overloads.
@@ -143,16 +144,19 @@ static void merge_scope(Loader *l, Scope *to, const Scope *from) {
     }
 }
 
-static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int depth) {
+static Scope *load_items(Loader *l, Node *file, const char *path, FileRole role, int depth) {
     Check *c = l->c;
     Scope *imports = scope_new(c, l->prelude), *own = scope_new(c, imports);
     Loaded entry = {.path = path, .own = own};
+    bool main = role == FILE_MAIN;
     vec_push(c->a, &l->files, entry);
     for (uint32_t i = 0; file && i < file->nkid; i++) {      // its own items first: files may import each other
         const Node *n = file->kid[i];
         if (!n) continue;
         if (n->kind == N_fn || n->kind == N_kernel || n->kind == N_graph) each_once(l->f->s, n->kid[0]);
         if (n->kind == N_fn) each_once(l->f->s, n->kid[1]);
+        FnItem here = {.node = n, .env = own};
+        if (role == FILE_IMPORTED && n->sym && (n->kind == N_fn || n->kind == N_kernel)) vec_push(c->a, &l->f->imported, here);
         if (n->kind == N_fn && n->sym) {
             add_fn(l, own, n, own);
             if (main) vec_push(c->a, &l->f->fns, n);
@@ -165,8 +169,7 @@ static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int
         } else if (n->kind == N_error_stmt && n->sym && !scope_find_here(own, n->sym)) {
             scope_bind(c, own, n->sym, (Ent){.kind = EN_error}, n->span);
         } else if (n->kind == N_tune) {
-            FnItem item = {.node = n, .env = own};
-            vec_push(c->a, &l->f->tunes, item);
+            vec_push(c->a, &l->f->tunes, here);
         } else if (n->kind == N_test && main) {
             vec_push(c->a, &l->f->tests, n);
         }
@@ -181,7 +184,7 @@ static Scope *load_items(Loader *l, Node *file, const char *path, bool main, int
 
 static Scope *library_file(Loader *l, const char *path) {
     Source *src = source_std(l->f->s, path);
-    return src ? load_items(l, parse_file(l->f->s, src), src->path, false, 0) : NULL;
+    return src ? load_items(l, parse_file(l->f->s, src), src->path, FILE_LIBRARY, 0) : NULL;
 }
 
 static bool has_graphs(const SemaFile *f) {
@@ -201,7 +204,7 @@ SemaFile *sema_file(Session *s, Node *file) {
     l.prelude = library_file(&l, "std/prelude.tk");
     const char *path = "";
     if (file && file->span.hi) path = span_where(s, file->span.lo).src->path;
-    f->scope = load_items(&l, file, path, true, 0);
+    f->scope = load_items(&l, file, path, FILE_MAIN, 0);
     if (has_graphs(f)) f->graph_library = library_file(&l, "std/graph.tk");
     return f;
 }

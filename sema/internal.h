@@ -119,6 +119,7 @@ struct SemaFile {
     Scope   *scope;                 // items of the file and what it imports, over the prelude
     VEC(const Node *) kernels, tests, fns, graphs;
     VEC(FnItem) tunes;              // tune items of all files, the main one's first
+    VEC(FnItem) imported;           // kernels and functions of imported files that are not the library's, with what each sees
     VEC(FnItem) launched;           // kernels and graphs of all files, with what each sees
     VEC(Instance) instances;        // made for tests and graphs
     Arena   *arena;                 // of the next Check, if not the session's

@@ -431,10 +431,17 @@ static bool has_defaults(const Node *kernel) {
     return true;
 }
 
+static void check_defaults(SemaFile *f, const Node *item) {
+    if (item->kind == N_kernel && has_defaults(item)) sema_instance((InstanceOf){.file = f, .item = item});
+}
+
+void sema_check_imported(SemaFile *f) {
+    for (uint32_t i = 0; i < f->imported.n; i++) check_defaults(f, f->imported.at[i].node);
+}
+
 void sema_check(SemaFile *f) {
-    for (uint32_t i = 0; i < f->kernels.n; i++) {
-        if (has_defaults(f->kernels.at[i])) sema_instance((InstanceOf){.file = f, .item = f->kernels.at[i]});
-    }
+    for (uint32_t i = 0; i < f->kernels.n; i++) check_defaults(f, f->kernels.at[i]);
+    sema_check_imported(f);
     sema_check_graphs(f);
     sema_check_tunes(f);
     sema_check_names(f);

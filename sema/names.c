@@ -85,9 +85,9 @@ bool says_name(const Node *n, Sym name) {
     return false;
 }
 
-static void check_names(SemaFile *f, const Node *item) {
+static void check_names(SemaFile *f, const Node *item, Scope *env) {
     Names w = {.c = check_new(f)};
-    w.own = scope_new(w.c, f->scope);
+    w.own = scope_new(w.c, env);
     w.c->item = item;
     w.c->scope = w.own;
     collect(&w, item);
@@ -95,6 +95,7 @@ static void check_names(SemaFile *f, const Node *item) {
 }
 
 void sema_check_names(SemaFile *f) {
-    for (uint32_t i = 0; i < f->kernels.n; i++) check_names(f, f->kernels.at[i]);
-    for (uint32_t i = 0; i < f->fns.n; i++) check_names(f, f->fns.at[i]);
+    for (uint32_t i = 0; i < f->kernels.n; i++) check_names(f, f->kernels.at[i], f->scope);
+    for (uint32_t i = 0; i < f->fns.n; i++) check_names(f, f->fns.at[i], f->scope);
+    for (uint32_t i = 0; i < f->imported.n; i++) check_names(f, f->imported.at[i].node, f->imported.at[i].env);
 }

@@ -269,7 +269,8 @@ bool sema_tune_allows(InstanceOf of);
 bool      sema_tune_key(const SemaFile *f, const Node *kernel, const char *dim);
 const Node *sema_tune_item(const SemaFile *f, const Node *kernel);                   // NULL: it has none
 void      sema_check_tunes(SemaFile *f);                // the `tune` items, to report errors
-void      sema_check_names(SemaFile *f);                // of kernels and functions, whether anything instantiates them or not
+void      sema_check_names(SemaFile *f);                // of kernels and functions, also of imported files, whether anything instantiates them or not
+void      sema_check_imported(SemaFile *f);             // kernels of imported files but the library's, with their defaults
 void      sema_check(SemaFile *f);                      // all items but tests, kernels with their defaults, to report errors
 void      typed_print(Session *s, const TKernel *k, Buf *out);
 void      binding_print(const TBinding *b, Buf *out);   // "BM = 128"

@@ -96,6 +96,7 @@ static int instantiate(Job *j, SemaFile *file) {
         }
         j->kernel[j->n++] = c->kernel;
     }
+    sema_check_imported(file);
     sema_check_names(file);
     lap(&j->clock, "check");
     return report_diags(j->s, j->opt) && j->n == n ? DONE : FAILED;
