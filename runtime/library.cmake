@@ -32,7 +32,7 @@ add_custom_target(libtkc_archive ALL DEPENDS ${archive})
 
 # What a program that links the archive needs besides.
 execute_process(COMMAND ${LLVM_TOOLS_BINARY_DIR}/llvm-config --libdir OUTPUT_VARIABLE llvm_libdir OUTPUT_STRIP_TRAILING_WHITESPACE)
-set(private_libs "-L${llvm_libdir} -lLLVM-${LLVM_VERSION_MAJOR} -lprotobuf-c -ldl -lm -lpthread")
+set(private_libs "-L${llvm_libdir} -lLLVM-${LLVM_VERSION_MAJOR} -lprotobuf-c -lz -ldl -lm -lpthread")
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" up ${up})
 configure_file(${CMAKE_CURRENT_SOURCE_DIR}/tkc.pc.in ${CMAKE_BINARY_DIR}/tkc.pc @ONLY)

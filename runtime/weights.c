@@ -1,7 +1,7 @@
 // Files of weights. A kind of file is a row: how to open it, how to find a weight, what its names are.
 //
 // An .npz is a zip whose members are .npy files. NumPy stores them as they are (savez), so a weight is used where
-// it lies in the mapped file; members that are compressed (savez_compressed) are refused with a word on that.
+// it lies in the mapped file; members that are compressed (savez_compressed) are unpacked when they are first asked for.
 
 #include "runtime/weights.h"
 
@@ -16,9 +16,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
-// mapped: a file of its own
-typedef struct Member { char *name; uint64_t at, bytes; int method; unsigned char *mapped; size_t size; } Member;
+// mapped: a file of its own, or what was unpacked; full, crc: of that
+typedef struct Member { char *name; uint64_t at, bytes, full; int method; uint32_t crc; unsigned char *mapped; size_t size; } Member;
 
 typedef struct WeightKind {
     const char *name;
@@ -56,12 +57,13 @@ static bool map_file(const char *path, unsigned char **bytes, size_t *size, Buf 
     return fine;
 }
 
-static void add_member(WeightFile *f, const char *name, size_t n, uint64_t at, uint64_t bytes, int method) {
+static Member *add_member(WeightFile *f, const char *name, size_t n, uint64_t at, uint64_t bytes, int method) {
     if ((f->nmembers & (f->nmembers - 1)) == 0) {
         f->member = realloc(f->member, sizeof *f->member * (size_t)(f->nmembers ? f->nmembers * 2 : 1));
         if (!f->member) ice("out of memory");
     }
-    f->member[f->nmembers++] = (Member){.name = copy_text(name, n), .at = at, .bytes = bytes, .method = method};
+    f->member[f->nmembers] = (Member){.name = copy_text(name, n), .at = at, .bytes = bytes, .method = method};
+    return &f->member[f->nmembers++];
 }
 
 static Member *member_named(const WeightFile *f, Str name) {
@@ -84,6 +86,7 @@ static uint64_t le(const unsigned char *p, int n) {
     return v;
 }
 
+enum { STORED = 0, DEFLATED = 8 };
 enum { END = 0x06054b50, END64 = 0x06064b50, LOCATOR64 = 0x07064b50, ENTRY = 0x02014b50, LOCAL = 0x04034b50 };
 
 // Where the list of members is, and how many there are.
@@ -149,7 +152,9 @@ static bool npz_open(WeightFile *f, Buf *err) {
             buf_printf(err, "%s: member `%.*s` is cut off", f->path, (int)n, text);
             return false;
         }
-        add_member(f, text, n, data, packed, (int)le(b + at + 10, 2));
+        Member *m = add_member(f, text, n, data, packed, (int)le(b + at + 10, 2));
+        m->full = full;
+        m->crc = (uint32_t)le(b + at + 16, 4);
         at += 46 + name + extra + words;
     }
     return true;
@@ -167,13 +172,56 @@ static bool npy_in_memory(const void *bytes, size_t n, WeightWant want, Weight *
     return fine;
 }
 
+// All of it: so many bytes, and no others.
+static bool inflated(const unsigned char *from, uint64_t n, unsigned char *to, uint64_t full) {
+    z_stream z = {0};
+    uint32_t most = UINT32_MAX & ~4095u;
+    int status = Z_OK;
+    if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return false;
+    z.next_in = (unsigned char *)(uintptr_t)from;
+    z.next_out = to;
+    while (status == Z_OK && (n || full)) {
+        uint32_t in = n < most ? (uint32_t)n : most, room = full < most ? (uint32_t)full : most;
+        z.avail_in = in, z.avail_out = room;
+        status = inflate(&z, Z_NO_FLUSH);
+        n -= in - z.avail_in, full -= room - z.avail_out;
+        if (z.avail_in == in && z.avail_out == room) break;
+    }
+    inflateEnd(&z);
+    return status == Z_STREAM_END && n == 0 && full == 0;
+}
+
+static uint32_t crc_of(const unsigned char *p, uint64_t n) {
+    uLong crc = crc32(0, NULL, 0);
+    for (uint64_t most = 1 << 30, k; n; p += k, n -= k) crc = crc32(crc, p, (uInt)(k = n < most ? n : most));
+    return (uint32_t)crc;
+}
+
+static bool unpack(const WeightFile *f, Member *m, Buf *why) {
+    enum { DENSEST = 1040 };                             // deflate makes no more bytes of one
+    if (m->method != DEFLATED) {
+        buf_printf(why, "is compressed by method %d: those of numpy.savez and savez_compressed are read", m->method);
+        return false;
+    }
+    bool fine = m->full > 0 && m->full / DENSEST <= m->bytes;
+    void *p = fine ? mmap(NULL, m->full, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (fine && p == MAP_FAILED) {
+        buf_printf(why, "takes %llu bytes: %s", (unsigned long long)m->full, strerror(errno));
+        return false;
+    }
+    fine = fine && inflated(f->bytes + m->at, m->bytes, p, m->full) && crc_of(p, m->full) == m->crc;
+    if (fine) m->mapped = p, m->size = m->full;
+    else if (p != MAP_FAILED) munmap(p, m->full);
+    if (!fine) buf_puts(why, "is damaged: it cannot be unpacked");
+    return fine;
+}
+
 static int npz_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err) {
-    const Member *m = member_named(f, name);
+    Member *m = member_named(f, name);
     Buf why = {0};
     if (!m) return 0;
-    bool fine = m->method == 0;
-    if (!fine) buf_puts(&why, "is compressed: write the file with numpy.savez, not savez_compressed");
-    fine = fine && npy_in_memory(f->bytes + m->at, m->bytes, want, out, &why);
+    bool fine = m->method == STORED || m->mapped || unpack(f, m, &why);
+    fine = fine && npy_in_memory(m->mapped ? m->mapped : f->bytes + m->at, m->mapped ? m->size : m->bytes, want, out, &why);
     if (!fine) buf_printf(err, "%s: `%s` %s", f->path, m->name, why.p);
     buf_free(&why);
     return fine ? 1 : -1;
