@@ -275,7 +275,7 @@ void g_require(Graph *g, Ix a, Ix b) {
         return;
     }
     for (uint32_t i = 0; i < g->requires.n; i++)
-        if (g->requires.at[i].a == a && g->requires.at[i].b == b) return;
+        if ((g->requires.at[i].a == a && g->requires.at[i].b == b) || (g->requires.at[i].a == b && g->requires.at[i].b == a)) return;
     vec_push(g->arena, &g->requires, ((GRequire){a, b, g->tables->at}));
 }
 
@@ -472,6 +472,16 @@ static Node *as_scalar(Graph *g, Node *x) {
                ? g_num(g, (Elem)x->elem, g_num_load(x->c.data, (Elem)x->elem)) : NULL;
 }
 
+int g_part_at(Graph *g, const Node *n, Ix at, Ix *start) {
+    *start = ix(g, 0);
+    for (uint32_t k = 0; k < n->nsrc; k++) {
+        Ix end = ix_add(g, *start, n->src[k]->shape[n->concat.axis]);
+        if (ix_prove_lt(g, at, end)) return ix_prove_le(g, *start, at) ? (int)k : -1;
+        *start = end;
+    }
+    return -1;
+}
+
 Node *g_view(Graph *g, Node *x, int rank, const Ix *shape, const Ix *coord_in, Ix pred, GNum fill) {
     if (!x || !rank_fits(g, rank) || any_null_ix(shape, rank) || any_null_ix(coord_in, x->rank)) return NULL;
     Elem elem = (Elem)x->elem;
@@ -489,6 +499,12 @@ Node *g_view(Graph *g, Node *x, int rank, const Ix *shape, const Ix *coord_in, I
     }
     if (x->kind == G_index && pred == one)
         return g_index(g, elem, rank, shape, ix_substitute(g, x->index.expr, coord, x->rank));
+    Ix start;
+    int part = x->kind == G_concat ? g_part_at(g, x, coord[x->concat.axis], &start) : -1;
+    if (part >= 0) {
+        coord[x->concat.axis] = ix_sub(g, coord[x->concat.axis], start);
+        return g_view(g, x->src[part], rank, shape, coord, pred, fill);
+    }
     if (pred == one) fill = g_int(0);
     else if (!elem_is_float(elem) && !fill.is_int) fill = g_int(f64_to_int_sat(fill.f, elem_bits(elem), elem_is_signed(elem)));
     if (pred == one && is_identity(g, x, rank, shape, coord)) return x;

@@ -38,6 +38,9 @@ Node *const *copy_nodes(Graph *g, Node *const *at, int n);
 bool any_null_ix(const Ix *at, int n);
 bool any_null_node(Node *const *at, int n);
 
+// The part of a concatenation that holds a coordinate, whatever its axes are, and where it begins; -1: not one alone.
+int g_part_at(Graph *g, const Node *n, Ix at, Ix *start);
+
 // layout.c
 int  ix_quotients(Ix e);                                     // divisions and remainders in it
 // Adjacent dimensions put together where the coordinates allow: the shape and coordinates that are left.

@@ -22,7 +22,7 @@ typedef enum LOp {                     // stack effect
 typedef struct LStep { LOp op; int64_t arg; } LStep;
 typedef struct LExpr { const LStep *at; uint32_t n; } LExpr;
 
-enum { MAX_RANK = 8, MAX_DIMS = 32, MAX_PARAMS = 48, MAX_GRAPH_PARAMS = 512 };   // a graph's: inputs and results of a model
+enum { MAX_RANK = 8, MAX_DIMS = 32, MAX_PARAMS = 48, MAX_GRAPH_PARAMS = 512, MAX_GRAPH_DIMS = 512 };   // a graph's: inputs and results of a model, names of their sizes
 
 // Strides of all parameters are one array.
 enum { STRIDES_EACH = 16, MAX_STRIDES = MAX_PARAMS * STRIDES_EACH };

@@ -98,7 +98,7 @@ static LExpr programs(Arena *a, const TKernel *k) {
 
 LaunchInfo *launch_from_typed(Arena *a, const TKernel *k) {
     LaunchInfo *l = NEW(a, LaunchInfo);
-    bool solved[MAX_DIMS] = {false};
+    bool *solved = NEW_N(a, bool, k->ndims + 1);
     l->kernel = k->name;
     l->entry = k->name->s;
     l->nparams = k->nparams;

@@ -48,20 +48,22 @@ static void dim_text(const Bound *b, int k, Buf *err) {
 
 // " with M = 37 (...), N = 5 (...)" for the dimensions that an expression reads.
 static void expr_dims_text(const Bound *b, LExpr e, Buf *err) {
-    uint32_t seen = 0;
+    bool any = false;
     for (uint32_t i = 0; i < e.n; i++) {
+        bool again = false;
+        for (uint32_t k = 0; k < i; k++) again |= e.at[i].op == L_DIM && e.at[k].op == L_DIM && e.at[k].arg == e.at[i].arg;
         if (e.at[i].op == L_SCALAR)
-            buf_printf(err, "%s%s = %lld", seen ? ", " : " with ", name_of(b->info, (int)e.at[i].arg),
+            buf_printf(err, "%s%s = %lld", any ? ", " : " with ", name_of(b->info, (int)e.at[i].arg),
                        (long long)b->scalars[e.at[i].arg]);
         else if (e.at[i].op == L_STRIDE)
-            buf_printf(err, "%sstride of `%s`, dimension %d = %lld", seen ? ", " : " with ",
+            buf_printf(err, "%sstride of `%s`, dimension %d = %lld", any ? ", " : " with ",
                        name_of(b->info, launch_stride_param(e.at[i])), launch_stride_dim(e.at[i]),
                        (long long)b->strides[e.at[i].arg]);
-        else if (e.at[i].op == L_DIM && !(seen >> e.at[i].arg & 1)) {
-            buf_puts(err, seen ? ", " : " with ");
+        else if (e.at[i].op == L_DIM && !again) {
+            buf_puts(err, any ? ", " : " with ");
             dim_text(b, (int)e.at[i].arg, err);
         } else continue;
-        seen |= e.at[i].op == L_DIM ? 1u << e.at[i].arg : 1u << 31;
+        any = true;
     }
 }
 
@@ -159,7 +161,7 @@ static void solve(Bound *b, int k, int64_t value, int p, int d) {
 
 // Where no tensor has a dimension alone, those that have it in an expression and the equations among the guards give it.
 static void solve_equations(const LaunchInfo *info, const BindArg *args, Bound *b) {
-    bool known[MAX_DIMS];
+    bool known[MAX_GRAPH_DIMS];
     for (int k = 0; k < info->ndims; k++) known[k] = b->dim_param[k] != UNKNOWN;
     for (int p = 0; args && p < info->nparams; p++)
         for (int d = 0; d < info->params[p].rank; d++)
@@ -323,7 +325,9 @@ bool bind_args(const LaunchInfo *info, BindArg *args, int nargs, Bound *b, Buf *
 
 bool bind_sized(const LaunchInfo *info, BindArg *args, int nargs, const int64_t *said, Bound *b, Buf *err) {
     size_t n = (size_t)info->nparams, strided = n < MAX_PARAMS ? n : MAX_PARAMS;
-    memset(b, 0, offsetof(Bound, scalars) + sizeof *b->scalars * n);
+    memset(b, 0, offsetof(Bound, dims));
+    memset(b->dims, 0, sizeof *b->dims * (size_t)info->ndims);
+    memset(b->scalars, 0, sizeof *b->scalars * n);
     memset(b->strides, 0, sizeof *b->strides * 16 * strided);
     b->info = info;
     b->args = args;

@@ -25,13 +25,14 @@ typedef struct BindArg {               // what one launch gives for one paramete
 
 typedef struct Bound {
     const LaunchInfo *info;            // the variant to launch (after bind_variant)
-    int64_t dims[MAX_DIMS];
-    // where a dimension was found; param -1: fixed, -2: not found, -3: by a `where` equation
-    int16_t dim_param[MAX_DIMS], dim_index[MAX_DIMS];
     BindArg *args;
     int      nargs;
     uint64_t scratch[SCRATCH_KINDS];   // by SCRATCH_*: memory that launches share, one after the other; 0: each has its own
-    int64_t scalars[MAX_GRAPH_PARAMS]; // at the end: as many as there are parameters are ever looked at
+    // from here on as many as there are dimensions and parameters are ever looked at
+    int64_t dims[MAX_GRAPH_DIMS];
+    // where a dimension was found; param -1: fixed, -2: not found, -3: by a `where` equation
+    int16_t dim_param[MAX_GRAPH_DIMS], dim_index[MAX_GRAPH_DIMS];
+    int64_t scalars[MAX_GRAPH_PARAMS];
     int64_t strides[MAX_STRIDES];      // of a kernel's; a graph's tensors are dense
 } Bound;
 

@@ -18,8 +18,8 @@
 
 enum { MAX_PLANS = 32, MAX_PATTERNS = 16 };
 
-// scalars: by parameter
-typedef struct Planned { int64_t dims[MAX_DIMS]; TValue *scalars; Plan *plan; uint64_t used; } Planned;
+// dims: of the graph; scalars: by parameter
+typedef struct Planned { int64_t *dims; TValue *scalars; Plan *plan; uint64_t used; } Planned;
 
 struct GraphExec {
     Runtime    *rt;
@@ -63,7 +63,7 @@ const LaunchInfo *graph_info(const GraphExec *x) { return x->info; }
 
 void graph_close(GraphExec *x) {
     if (!x) return;
-    for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan), free(x->planned[i].scalars);
+    for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan), free(x->planned[i].scalars), free(x->planned[i].dims);
     plan_free(x->out);
     for (int i = 0; i < x->npatterns; i++) pattern_leave(x->pattern[i]);
     if (x->scratch) arena_free(x->scratch);
@@ -93,7 +93,7 @@ static Arena *scratch_of(GraphExec *x) {
 
 static int known_sizes(const GraphExec *x, const Bound *b, SemaValue *known) {
     int n = 0;
-    for (int i = 0; i < x->ntypes && n < MAX_DIMS; i++) known[n++] = x->types[i];
+    for (int i = 0; i < x->ntypes && n < MAX_GRAPH_DIMS; i++) known[n++] = x->types[i];
     for (int i = 0; i < x->info->ndims; i++) known[n++] = (SemaValue){.name = x->info->dims[i].name->s, .ival = b->dims[i]};
     return n;
 }
@@ -119,7 +119,7 @@ static void plan_of_pattern(Plan *plan, Pattern *p) {
 
 // The graph is run through.
 static Plan *plan_elaborated(GraphExec *x, const Bound *b, const TValue *scalars, Buf *err) {
-    SemaValue known[MAX_DIMS * 2];
+    SemaValue known[MAX_GRAPH_DIMS * 2];
     int     n = known_sizes(x, b, known);
     Arena  *a = arena_new();
     TGraph *g = sema_graph_again((InstanceOf){x->file, x->graph, x->set, x->nset, known, n}, x->head, scalars, scratch_of(x), a);
@@ -195,9 +195,11 @@ static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *er
         plan_free(x->out);
         x->out = free_one->plan;
         free(free_one->scalars);
+        free(free_one->dims);
     }
-    *free_one = (Planned){.plan = plan, .scalars = scalars, .used = x->runs};
-    memcpy(free_one->dims, b->dims, sizeof b->dims);
+    size_t sizes = sizeof *b->dims * (size_t)x->info->ndims;
+    *free_one = (Planned){.dims = checked_alloc(sizes + 1), .plan = plan, .scalars = scalars, .used = x->runs};
+    memcpy(free_one->dims, b->dims, sizes);
     return plan;
 }
 
@@ -245,7 +247,7 @@ GraphStats graph_stats(const GraphExec *x) {
 bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err) {
     Bound   *b = checked_alloc(sizeof *b);
     BindArg *args = checked_alloc(sizeof *args * MAX_GRAPH_PARAMS);
-    int64_t  given[MAX_DIMS];
+    int64_t  given[MAX_GRAPH_DIMS];
     memset(given, 0xff, sizeof given);
     for (int i = 0; i < nvalues; i++) {
         for (int k = 0; k < x->info->ndims; k++)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VALUES = 64 };
+enum { MAX_VALUES = MAX_GRAPH_DIMS + 64 };
 // set by the user; from the arguments
 // A call: what was given, and what that is as parameters of the item.
 typedef struct Call { RunArg *args; int nargs; KernelArg *list; } Call;

@@ -262,7 +262,7 @@ static void weights(Grapher *g, const Node *n) {
     const char *path = span_where(c->s, n->span.lo).src->path, *slash = strrchr(path, '/');
     bool absolute = n->str.n && n->str.p[0] == '/';
     int dir = slash && !absolute ? (int)(slash - path) + 1 : 0;
-    if (g->level->nfiles == MAX_FILES) report(c, E_too_many, n->span, MAX_FILES, "`weights` in a graph");
+    if (g->level->nfiles == MAX_FILES) report(c, E_too_many, n->span, "graph", MAX_FILES, "`weights`");
     else
         g->level->file[g->level->nfiles++] =
             sym(c->s, arena_printf(c->a, "%.*s%.*s", dir, path, (int)n->str.n, n->str.p))->s;
@@ -393,7 +393,7 @@ static Grapher open_graph(InstanceOf of, const TValue *scalars, Arena *arena) {
     SemaFile *f = of.file;
     const Node *item = of.item;
     Grapher g = {.f = f, .numbers = scalars != NULL};
-    bool *solved = NEW_N(arena, bool, MAX_DIMS + 1);
+    bool *solved = NEW_N(arena, bool, MAX_GRAPH_DIMS + 1);
     int errors = diag_errors(f->s);
     f->arena = arena;
     g.c = head_open(of, solved, NULL, g.numbers);
@@ -405,7 +405,7 @@ static Grapher open_graph(InstanceOf of, const TValue *scalars, Arena *arena) {
 
 TKernel *sema_graph_head(InstanceOf of) {
     SemaFile *f = of.file;
-    bool *solved = NEW_N(session_arena(f->s), bool, MAX_DIMS + 1);
+    bool *solved = NEW_N(session_arena(f->s), bool, MAX_GRAPH_DIMS + 1);
     int errors = diag_errors(f->s);
     Check *c = head_open(of, solved, NULL, false);
     head_close(c, of.item, solved, false);

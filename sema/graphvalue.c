@@ -42,7 +42,7 @@ bool graph_type(Grapher *g, const Node *type, TensorRef *out) {
     Check *c = g->c;
     *out = (TensorRef){.elem_known = true, .rank = (int)type->nkid - 1};
     if (out->rank > MAX_RANK) {
-        report(c, E_too_many, type->span, MAX_RANK, "dimensions in a tensor");
+        report(c, E_too_many, type->span, "graph", MAX_RANK, "dimensions in a tensor");
         return false;
     }
     if (!eval_elem(c, type->kid[0], &out->elem)) return false;
@@ -267,7 +267,7 @@ Ent graph_reshape(Grapher *g, Ent v, const Node *call) {
         Ent e = dims_settle(c, eval(c, call->kid[i]));
         if (e.kind == EN_error) return e;
         if (rank == MAX_RANK) {
-            report(c, E_too_many, call->kid[i]->span, MAX_RANK, "dimensions in a tensor");
+            report(c, E_too_many, call->kid[i]->span, "graph", MAX_RANK, "dimensions in a tensor");
             return ent_error(c);
         }
         if (e.kind != EN_unknown && e.kind != EN_int && !scalar_index(c, e, call->kid[i]->span, "a dimension"))

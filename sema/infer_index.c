@@ -166,7 +166,7 @@ static TTensor *adopt(Check *c, TTensor *t, Span at) {
     for (int i = 0; i < k->nparams; i++) if (k->tensor[i] == t) return t;
     for (int i = 0; i < k->nparams; i++) if (k->tensor[i] && c->adopted[i].tensor == t->param) return k->tensor[i];
     if (k->nparams >= MAX_PARAMS - 8) {
-        report(c, E_too_many, at, MAX_PARAMS - 8, "parameters");
+        report(c, E_too_many, at, "kernel", MAX_PARAMS - 8, "parameters");
         c->failed = true;
         return t;
     }
@@ -199,7 +199,7 @@ Ent view_make(Check *c, const Node *n) {
     t->view = NEW(c->a, Lambda);
     *t->view = (Lambda){.node = n, .env = c->scope, .rt_depth = c->rt_depth};
     if (domain->nkid > MAX_RANK) {
-        report(c, E_too_many, n->span, MAX_RANK, "dimensions in a tensor");
+        report(c, E_too_many, n->span, "kernel", MAX_RANK, "dimensions in a tensor");
         return ent_error(c);
     }
     for (uint32_t i = 0; i < domain->nkid; i++) {

@@ -362,7 +362,7 @@ int64_t recipe_kind(int64_t v, int kinds);                              // of a 
 
 SemaValue *launch_values_kept(Arena *a, const SemaValue *v, int n);       // a copy, function values too
 typedef struct Learned { Sym name; Ent e; Span why; } Learned;          // a dimension or an element type
-enum { MAX_LEARNED = MAX_DIMS + 16 };
+enum { MAX_LEARNED = MAX_GRAPH_DIMS + 16 };
 typedef struct LaunchCall {
     const Node *item, *call;
     SemaValue  *set;      int nset;
@@ -385,8 +385,8 @@ Ent  launch_tuple(Check *c, const Ent *at, int n, Span span);                   
 const Learned *launch_learned(const LaunchCall *l, Sym name, bool is_type);
 // The same kernel with the same values is one instance, wherever it is called.
 TKernel *launch_cached(InstanceOf of);
-TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]);   // NULL: reported; dim: by dimension of the instance
-Ent      launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]);
+TKernel *launch_instance(Check *c, LaunchCall *l, Ent *dim);             // NULL: reported; dim: by dimension of the instance
+Ent      launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent *dim);
 bool     launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out);   // open: it may be no number yet
 
 // ---- maker.c: random<f32>(M, N), zeros, values, ... in tests and graphs -----------------------------

@@ -59,7 +59,7 @@ static void tensor_param(Check *c, const Node *p, int i, LaunchParam *lp) {
         ok = false;
     }
     if (t->rank > MAX_RANK) {
-        report(c, E_too_many, type->span, MAX_RANK, "dimensions in a tensor");
+        report(c, E_too_many, type->span, item_word(c->item), MAX_RANK, "dimensions in a tensor");
         ok = false;
         t->rank = ref->rank = 0;
     }
@@ -115,7 +115,7 @@ static void bind_params(Check *c, const Node *kernel) {
     int n = ps ? (int)ps->nkid : 0;
     int most = kernel->kind == N_graph ? MAX_GRAPH_PARAMS : MAX_PARAMS;
     if (n > most) {
-        report(c, E_too_many, ps->span, most, "parameters");
+        report(c, E_too_many, ps->span, item_word(kernel), most, "parameters");
         n = most;
     }
     c->k->nparams = n;
@@ -274,11 +274,30 @@ static void check_grid(Check *c, const Node *kernel) {
 
 // ---- the run -----------------------------------------------------------------------------------------------
 
+static bool stands_in(const Node *n, Sym name) {
+    bool found = n && n->kind == N_name && n->sym == name;
+    for (uint32_t i = 0; n && i < n->nkid && !found; i++) found = stands_in(n->kid[i], name);
+    return found;
+}
+
+// Is it a dimension of one of the file's graphs, too? Then it is no misspelling.
+static bool graph_has(const SemaFile *f, Sym name) {
+    for (uint32_t i = 0; i < f->graphs.n; i++) {
+        const Node *ps = f->graphs.at[i]->kid[1];
+        for (uint32_t p = 0; ps && p < ps->nkid; p++) {
+            const Node *t = ps->kid[p]->kid[0];
+            for (uint32_t j = 1; t && t->kind == N_type_tensor && j < t->nkid; j++)
+                if (stands_in(t->kid[j], name)) return true;
+        }
+    }
+    return false;
+}
+
 static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool warn) {
     for (int i = 0; i < c->k->ndims; i++) {
         if (solved[i]) {
             Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
-            if (!warn || c->dim_uses.at[i] > 1 || (b && b->used) || c->dim_seen.at[i]) continue;
+            if (!warn || c->dim_uses.at[i] > 1 || (b && b->used) || c->dim_seen.at[i] || graph_has(c->file, c->k->dims[i].name)) continue;
             Diag *d = report(c, E_dim_once, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), c->k->dims[i].name->s);
             diag_help(
                 d, "a misspelt name makes a new dimension; one that is meant may stand in `where`: `where %s <= 1024`",
@@ -351,7 +370,7 @@ Check *head_open(InstanceOf of, bool *solved, const Check *last, bool numbers) {
     c->k->decl = c->item = item;
     c->scope = scope_new(c, item_scope(f, item));
     head_collect_dims(c, item, solved);
-    c->dim_span = NEW_N(c->a, Span, MAX_DIMS + 1);
+    c->dim_span = NEW_N(c->a, Span, c->k->ndims + 1);
     dim_spans(c, item->kid[1]);
     for (int i = 0; i < c->k->ndims; i++) {
         vec_push(c->a, &c->fix, numbers || (last && (uint32_t)i < last->fix.n && last->fix.at[i]));
@@ -377,7 +396,7 @@ Check *head_open(InstanceOf of, bool *solved, const Check *last, bool numbers) {
 
 // A graph's results may have sizes that only the equations of `where` give.
 static void solve_by_equations(Check *c, bool *solved) {
-    Ent dim[MAX_DIMS];
+    Ent *dim = NEW_N(c->a, Ent, c->k->ndims + 1);
     for (int i = 0; i < c->k->ndims; i++)
         dim[i] = solved[i] || c->k->dims[i].fixed >= 0 ? ent_value(tx_dim(c, i, c->k->span)) : ent_unknown();
     dims_solve_guards(c, c->k, dim, NULL);

@@ -6,6 +6,7 @@
 
 void head_collect_dims(Check *c, const Node *kernel, bool *solved);        // which there are; solved: a tensor has it alone
 int  head_dim(const Check *c, Sym name);                                   // its number, or -1
+const char *item_word(const Node *item);                                   // `kernel` or `graph`, for messages
 bool head_equation(const Node *w);                                         // `NAME = ...` of `where`, one sign
 void head_unit_dims(Check *c, const Node *kernel);                         // known to be 1, where strides do not tell
 void head_odd_dims(Check *c);                                              // rows that 16 bytes are known not to divide

@@ -117,7 +117,7 @@ static Ent default_of(Check *c, const Node *g) {
         const Bind *b = scope_find_here(c->scope, c->k->dims[i].name);
         if (b && b->used) {
             c->dim_seen.at[i] = true;
-            c->k->reads |= 1u << i;
+            c->k->reads[i] = true;
         }
     }
     c->scope = was;
@@ -155,7 +155,7 @@ static Ent generic_value(Check *c, const Node *g, Origin *origin) {
         v = find_value(c->known, c->nknown, g->sym, true);
         if (!v && head_dim(c, g->sym) >= 0) {
             v = find_value(c->known, c->nknown, g->sym, false);
-            c->k->reads |= 1u << head_dim(c, g->sym);
+            c->k->reads[head_dim(c, g->sym)] = true;
         }
     }
     Span at = {0};
@@ -230,10 +230,15 @@ void head_check_set(Check *c, const Node *kernel) {
 
 // ---- dimensions ------------------------------------------------------------------------------------------
 
-static void dim_symbol(Check *c, Sym name, Span at) {
+const char *item_word(const Node *item) { return item->kind == N_graph ? "graph" : "kernel"; }
+
+static int most_dims(const Node *item) { return item->kind == N_graph ? MAX_GRAPH_DIMS : MAX_DIMS; }
+
+static void dim_symbol(Check *c, const Node *item, Sym name, Span at) {
+    int most = most_dims(item);
     if (head_dim(c, name) >= 0) return;
-    if (c->k->ndims == MAX_DIMS) {
-        report(c, E_too_many, at, MAX_DIMS, "dimensions");
+    if (c->k->ndims == most) {
+        report(c, E_too_many, at, item_word(item), most, "dimensions");
         return;
     }
     c->k->dims[c->k->ndims++] = (LaunchDim){.name = name, .fixed = -1};
@@ -252,7 +257,7 @@ static void dim_symbols(Check *c, const Node *kernel, const Node *n, bool alone,
     if (!n) return;
     if (n->kind == N_name && n->sym) {
         if (is_scalar_param(kernel, n->sym) || scope_find(item_scope(c->file, kernel), n->sym)) return;
-        dim_symbol(c, n->sym, n->span);
+        dim_symbol(c, kernel, n->sym, n->span);
         int i = head_dim(c, n->sym);
         if (i >= 0 && alone) solved[i] = true;
         if (i >= 0) {
@@ -272,7 +277,10 @@ static void dim_symbols(Check *c, const Node *kernel, const Node *n, bool alone,
 
 void head_collect_dims(Check *c, const Node *kernel, bool *solved) {
     const Node *ps = kernel->kid[1];
-    c->k->dims = NEW_N(c->a, LaunchDim, MAX_DIMS);
+    int most = most_dims(kernel);
+    c->k->dims = NEW_N(c->a, LaunchDim, most);
+    c->k->reads = NEW_N(c->a, bool, most);
+    c->k->kinds = NEW_N(c->a, uint8_t, most);
     for (uint32_t i = 0; ps && i < ps->nkid; i++) {
         const Node *t = ps->kid[i]->kid[0];
         // a graph's results follow from the rest
@@ -340,7 +348,7 @@ enum { SHORT_ROW = 256 };                                // the greatest length 
 void head_lengths(Check *c) {
     for (int i = 0; i < c->k->ndims; i++) {
         LaunchDim *d = &c->k->dims[i];
-        const SemaValue *v = c->k->reads >> i & 1 && d->fixed < 0 ? known_dim(c, d->name) : NULL;
+        const SemaValue *v = c->k->reads[i] && d->fixed < 0 ? known_dim(c, d->name) : NULL;
         int64_t step = 1;
         if (!v || v->ival <= SHORT_ROW || v->ival > 1 << 20) continue;
         while (8 * step < v->ival) step *= 2;
@@ -422,8 +430,8 @@ static void fix_dims(Check *c, const Node *kernel, Origin *origin) {
 }
 
 void head_bind_dims(Check *c, const Node *kernel) {
-    Origin origin[MAX_DIMS];
-    int64_t was[MAX_DIMS];
+    Origin *origin = NEW_N(c->a, Origin, c->k->ndims + 1);
+    int64_t *was = NEW_N(c->a, int64_t, c->k->ndims + 1);
     for (int i = 0; i < c->k->ndims; i++) was[i] = c->k->dims[i].fixed;
     fix_dims(c, kernel, origin);
     for (int i = 0; i < c->k->ndims; i++) {
@@ -434,7 +442,7 @@ void head_bind_dims(Check *c, const Node *kernel) {
             add_binding(c, d->name, ent_int(d->fixed, at), origin[i], origin[i] == ORIGIN_FALLBACK ? at : (Span){0});
         Bind *b = scope_find_here(c->scope, d->name);
         if (d->fixed >= 0) {
-            c->k->reads |= 1u << i;
+            c->k->reads[i] = true;
             TExpr *cond = tx_new(c, TX_binary, ttype_scalar(EL_bool), at, 2, tx_dim(c, i, at),
                                  tx_const_int(c, d->fixed, EL_index, at));
             cond->op = OP_eq;

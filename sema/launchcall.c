@@ -188,7 +188,7 @@ const Learned *launch_learned(const LaunchCall *l, Sym name, bool is_type) {
 }
 
 static bool note_learned(Check *c, LaunchCall *l, Sym name, Ent e, Span at) {
-    if (l->learned.n == MAX_LEARNED) return false;
+    if (l->learned.n == (l->item->kind == N_graph ? MAX_LEARNED : MAX_DIMS + 16)) return false;
     Learned v = {name, e, at};
     vec_push(c->a, &l->learned, v);
     return true;
@@ -523,7 +523,7 @@ static int dim_of(const TKernel *k, const SemaValue *v) {
 static bool covers(const TKernel *k, const SemaValue *a, int na, const SemaValue *b, int nb) {
     for (int i = 0; i < na; i++) {
         int dim = dim_of(k, &a[i]);
-        bool found = dim >= 0 && !(k->reads >> dim & 1), alike = dim < 0 || !k->kinds[dim];
+        bool found = dim >= 0 && !k->reads[dim], alike = dim < 0 || !k->kinds[dim];
         for (int j = 0; j < nb; j++) {
             // whether it is 1, and what divides it
             alike = alike || (dim_of(k, &b[j]) == dim && recipe_kind(a[i].ival, k->kinds[dim]) == recipe_kind(b[j].ival, k->kinds[dim]));
@@ -600,10 +600,10 @@ static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *
     return made;
 }
 
-TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
+TKernel *launch_instance(Check *c, LaunchCall *l, Ent *dim) {
     SemaValue known[MAX_LEARNED];
     int32_t row[MAX_LEARNED];
-    Ent scalar[MAX_PARAMS];
+    Ent few[MAX_PARAMS], *scalar = l->nparams > MAX_PARAMS ? NEW_N(c->a, Ent, l->nparams) : few;
     for (int run = 0; run < MAX_DIMS; run++) {
         int n = known_values(l, known, row);
         TKernel *k = instance_of(c, l, known, n);
@@ -633,7 +633,7 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent dim[MAX_DIMS]) {
     return NULL;
 }
 
-Ent launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent dim[MAX_DIMS]) {
+Ent launch_dim(Check *c, const LaunchCall *l, const TExpr *x, const Ent *dim) {
     Ent scalar[MAX_PARAMS];
     for (int i = 0; i < l->nparams && i < MAX_PARAMS; i++)
         scalar[i] = l->arg[i].kind == EN_int || l->arg[i].kind == EN_value ? dims_settle(c, l->arg[i]) : ent_unknown();

@@ -161,7 +161,7 @@ void recipe_instance(Check *c, const TKernel *k, const SemaValue *known, const i
     for (int i = 0; i < n && c->recipe; i++) {
         int dim = row[i] ? dim_named(k, known[i].name) : -1;
         Ent e = {.kind = EN_int, .row = row[i], .i = known[i].ival};
-        if (dim < 0 || k->reads >> dim & 1) recipe_pin(c, e);
+        if (dim < 0 || k->reads[dim]) recipe_pin(c, e);
         else if (k->kinds[dim]) recipe_pin_kind(c, e, k->kinds[dim]);
     }
 }

@@ -110,7 +110,7 @@ static Ent launch(Tester *t, const Node *item, const Node *call) {
     t->nwant = 0;                                      // nor what is declared of this one's results
     TStep step = {.kind = item->kind == N_graph ? STEP_graph : STEP_launch, .span = call->span, .schedule = t->schedule};
     t->schedule = (Schedule){0};                       // not that of the arguments' launches
-    Ent dim[MAX_DIMS];
+    Ent *dim = NEW_N(c->a, Ent, item->kind == N_graph ? MAX_GRAPH_DIMS : MAX_DIMS);
     if (!launch_generics(c, l) || !launch_args(c, l, eval_arg, t) || !launch_learn(c, l)) return ent_error(c);
     int errors = diag_errors(c->s);
     TKernel *k = launch_instance(c, l, dim);
@@ -130,11 +130,11 @@ static Ent launch(Tester *t, const Node *item, const Node *call) {
         else if (!launch_scalar(c, k->params[i].elem, l->arg[i], l->at[i], false, &step.args[i])) return ent_error(c);
     }
     if (step.kind == STEP_graph) {
-        SemaValue known[2 * MAX_DIMS + 16];
+        SemaValue known[2 * MAX_GRAPH_DIMS + 16];
         int n = 0;
         for (uint32_t i = 0; i < l->learned.n; i++) {                  // element types, as dimensions, follow from the tensors
             const Learned *v = &l->learned.at[i];
-            if (v->e.kind == EN_type && n < MAX_DIMS) known[n++] = (SemaValue){.name = v->name->s, .is_type = true, .elem = v->e.elem};
+            if (v->e.kind == EN_type && n < MAX_GRAPH_DIMS) known[n++] = (SemaValue){.name = v->name->s, .is_type = true, .elem = v->e.elem};
         }
         for (int i = 0; i < k->ndims; i++) {
             if (dim[i].kind == EN_int) known[n++] = (SemaValue){.name = k->dims[i].name->s, .ival = dim[i].i};
@@ -287,7 +287,7 @@ static Ent reference(Tester *t, Ent callee, const Node *n, Arg *args, int nargs)
         }
         if (args[i].e.kind != EN_tensor || args[i].e.tensor->view) continue;
         if (k->nparams >= MAX_PARAMS - 8) {
-            report(c, E_too_many, args[i].span, MAX_PARAMS - 8, "parameters");
+            report(c, E_too_many, args[i].span, "kernel", MAX_PARAMS - 8, "parameters");
             return ent_error(c);
         }
         ref_param(c, &args[i], p, &step.args[k->nparams]);

@@ -226,8 +226,8 @@ typedef struct TKernel {
     TTensor    **tensor;                // by parameter; NULL for scalars and pointers
     TVar       **scalar;                // by parameter; NULL for tensors
     LaunchDim   *dims;     int ndims;
-    uint32_t     reads;                 // by dimension: its number, or that there is none, made a difference
-    uint8_t      kinds[MAX_DIMS];       // by dimension: the powers of two that made a difference by dividing it or not, or'ed; KIND_ONE: whether it is 1
+    bool        *reads;                 // by dimension: its number, or that there is none, made a difference
+    uint8_t     *kinds;                 // by dimension: the powers of two that made a difference by dividing it or not, or'ed; KIND_ONE: whether it is 1
     TBinding    *bindings; int nbindings;
     TGuard      *guards;   int nguards; // where clauses, N <= extent of `let` ranges, D == its number, fallbacks
     TGrid       *grid;     int ngrid;

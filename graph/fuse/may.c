@@ -6,7 +6,7 @@
 //     anything         while the kernel is not too long, and does not read too much (F8)
 #include "graph/fuse/internal.h"
 
-enum { MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, ONE_TILE = 256, MOST_READ = 32 };
+enum { MAX_PLACES = 4, ROTARY = 12, MAX_NODES = 120, ONE_TILE = 256, MOST_READ = 32, MOST_SIZES = 24 };
 
 static const char fuse_several[] = "a kernel that makes several values side by side takes in elements alone";
 
@@ -153,12 +153,35 @@ static int values_more(const State *s, const Node *n, int group) {
     return more;
 }
 
+// Sizes that are no numbers, each once: a kernel can name 32, merged ones among them.
+static int sizes_of(const Node *n, Ix *seen, int count) {
+    for (int d = 0; d < n->rank; d++) {
+        bool known = ix_is_const(n->shape[d]);
+        for (int i = 0; i < count && !known; i++) known = seen[i] == n->shape[d];
+        if (!known && count <= MOST_SIZES) seen[count++] = n->shape[d];
+    }
+    return count;
+}
+
+static bool many_sizes(const State *s, const FGroup *f, const Node *n) {
+    Ix seen[MOST_SIZES + 1];
+    int count = 0;
+    if (ix_dim_count(s->g) <= MOST_SIZES / 2) return false;
+    for (uint32_t i = 0; i <= f->nodes.n && count <= MOST_SIZES; i++) {
+        const Node *x = i < f->nodes.n ? f->nodes.at[i] : n;
+        count = sizes_of(x, seen, count);
+        for (uint32_t k = 0; k < x->nsrc; k++) count = sizes_of(x->src[k], seen, count);
+    }
+    return count > MOST_SIZES;
+}
+
 // Would a kernel grow too long with it, or read more than a kernel can have parameters?
 const char *fuse_grows_too_large(const State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     for (uint32_t i = 0; i < p->at.n; i++) {
         const FGroup *f = fuse_group_at(s, p->at.at[i].group);
         if (f->nodes.n > MAX_NODES) return fuse_large;
+        if (many_sizes(s, f, n)) return fuse_crowded;
         int more = fuse_first_there(p, i) ? values_more(s, n, p->at.at[i].group) : 0;
         if (more > 0 && s->open[p->at.at[i].group] + (int)f->makes.n + more > MOST_READ) return fuse_crowded;
     }

@@ -55,6 +55,7 @@ typedef struct IxDim {           // a dimension whose size is not known yet
     int64_t multiple;            // at least 1
     bool    data_dependent;      // known only when the value that has it has been computed (NonZero)
     const void *value;           // the input that says it (a Node: donate.c), or NULL
+    const char *word;            // its name in a program, once it has one (write/names.c)
 } IxDim;
 
 enum { IX_DIM_MAX = 1 << 30 };   // the range of a dimension about which nothing was said is 0 .. this

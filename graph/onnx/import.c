@@ -334,12 +334,103 @@ static bool unnamed(const Marks *k, const Graph *g, Ix dim) {
     return marked(k->unnamed.at, k->unnamed.n, ix_dim_info(g, dim)->name);
 }
 
+// a == b, of which one is a dimension and the other one too, or a number. True: that is new.
+static bool alike(Import *im, Ix a, Ix b) {
+    Graph *g = im->g;
+    Marks *k = im->marks;
+    bool both = a->kind == IX_DIM && b->kind == IX_DIM, made_a = a->kind == IX_DIM && unnamed(k, g, a),
+         made_b = b->kind == IX_DIM && unnamed(k, g, b);
+    if (a->kind != IX_DIM || (both && (made_a != made_b ? made_b : b->value > a->value))) {
+        Ix other = a;
+        a = b, b = other;
+    }
+    if (a->kind != IX_DIM || (b->kind != IX_DIM && !ix_is_const(b)) || a == b) return false;
+    const IxDim *of = ix_dim_info(g, a), *to = b->kind == IX_DIM ? ix_dim_info(g, b) : NULL;
+    bool fixed = of->data_dependent || of->value != NULL || (to != NULL && (to->data_dependent || to->value != NULL));
+    const SameDim *end = to != NULL ? same_as(k, to->name) : NULL;
+    bool around = to != NULL && (strcmp(to->name, of->name) == 0 ||
+                                 (end != NULL && end->as != NULL && strcmp(end->as, of->name) == 0));
+    if (fixed || around || same_as(k, of->name) != NULL) return false;
+    SameDim s = {arena_printf(k->arena, "%s", of->name), to != NULL ? arena_printf(k->arena, "%s", to->name) : NULL,
+                 to != NULL ? 0 : b->value, NULL};
+    vec_push(k->arena, &k->same, s);
+    return true;
+}
+
+typedef struct Solved { Ix dim, as; } Solved;
+
+// Is e a sum of two dimensions or more, and nothing taken away?
+static bool only_adds(Ix e) {
+    bool adds = e->kind == IX_SUM && e->value >= 0 && e->n > 0 && (e->n > 1 || e->value > 0);
+    for (uint32_t i = 0; adds && i < e->n; i++) adds = e->coef[i] > 0 && e->arg[i]->kind == IX_DIM;
+    return adds;
+}
+
+// rest == 0, a sum of dimensions, as what it says of one of them, if need be the last; NULL: it is no such sum.
+static Ix solve_one(Graph *g, Ix rest, Solved *out) {
+    int last = -1;
+    for (uint32_t i = 0; i < rest->n; i++) {
+        if (rest->kind != IX_SUM || rest->arg[i]->kind != IX_DIM) return NULL;
+        bool one = rest->coef[i] == 1 || rest->coef[i] == -1;
+        if (one && (last < 0 || rest->arg[i]->value > rest->arg[last]->value)) last = (int)i;
+    }
+    for (uint32_t i = 0; last >= 0 && i < rest->n; i++) {
+        Ix others = ix_muli(g, ix_sub(g, rest, ix_muli(g, rest->arg[i], rest->coef[i])), -rest->coef[i]);
+        if ((rest->coef[i] == 1 || rest->coef[i] == -1) && only_adds(others)) last = (int)i;
+    }
+    if (last < 0) return NULL;
+    Ix dim = rest->arg[last], others = ix_sub(g, rest, ix_muli(g, dim, rest->coef[last]));
+    *out = (Solved){dim, ix_muli(g, others, -rest->coef[last])};
+    return dim;
+}
+
+// A dimension that is a sum of others in all the model: its inputs have that sum.
+static bool note_sum(Import *im, Solved s) {
+    Graph *g = im->g;
+    Marks *k = im->marks;
+    const IxDim *of = ix_dim_info(g, s.dim);
+    bool fixed = of->data_dependent || of->value != NULL || same_as(k, of->name) != NULL || im->how->donate || !only_adds(s.as);
+    for (uint32_t i = 0; !fixed && i < k->same.n; i++) fixed = k->same.at[i].as != NULL && strcmp(k->same.at[i].as, of->name) == 0;
+    for (uint32_t i = 0; !fixed && i < s.as->n; i++) {
+        const IxDim *part = ix_dim_info(g, s.as->arg[i]);
+        fixed = part->data_dependent || part->value != NULL || same_as(k, part->name) != NULL;
+    }
+    if (fixed) return false;
+    Buf sum = {0};
+    ix_print(&sum, g, s.as, NULL);
+    vec_push(k->arena, &k->same, ((SameDim){.name = arena_printf(k->arena, "%s", of->name), .sum = arena_printf(k->arena, "%s", sum.p)}));
+    buf_free(&sum);
+    return true;
+}
+
+// Sums say it too: that the rows of each layer's cache and the new tokens are as many as the mask has makes all layers' caches alike.
+static bool alike_by_sums(Import *im) {
+    enum { MOST = 2048 };
+    Graph *g = im->g;
+    Solved *s = NEW_N(g->arena, Solved, g->requires.n + 1);
+    int n = 0;
+    bool more = false;
+    for (uint32_t i = 0; i < g->requires.n && n < MOST; i++) {
+        Ix rest = ix_sub(g, g->requires.at[i].a, g->requires.at[i].b);
+        for (int k = 0; k < n && rest->has_dim; k++) rest = ix_substitute_dim(g, rest, s[k].dim, s[k].as);
+        if (!solve_one(g, rest, &s[n])) continue;
+        for (int k = 0; k < n; k++) s[k].as = ix_substitute_dim(g, s[k].as, s[n].dim, s[n].as);
+        n++;
+    }
+    for (int i = 0; i < n; i++) {
+        more |= alike(im, s[i].dim, s[i].as);
+        for (int k = 0; k < i; k++)
+            if (s[k].as == s[i].as) { more |= alike(im, s[k].dim, s[i].dim); break; }
+    }
+    for (int i = 0; i < n && !more; i++) more = note_sum(im, s[i]);
+    return more;
+}
+
 // Dimensions that the model requires to be one, or a number, are that from the start: exporters leave them without
 // names, or give each input names of its own. True: there are new ones. A name of the model's own goes before one made
 // up for it, an earlier one before a later.
 static bool dims_alike(Import *im) {
     Graph *g = im->g;
-    Marks *k = im->marks;
     bool more = false;
     for (uint32_t i = 0; i < g->requires.n; i++) {
         Ix rest = ix_sub(g, g->requires.at[i].a, g->requires.at[i].b), a = rest, b = ix(g, 0);        // rest == 0
@@ -349,25 +440,9 @@ static bool dims_alike(Import *im) {
                    (rest->coef[0] == 1 || rest->coef[0] == -1)) {
             a = rest->arg[0], b = rest->arg[1];
         }
-        bool both = a->kind == IX_DIM && b->kind == IX_DIM, made_a = a->kind == IX_DIM && unnamed(k, g, a),
-             made_b = b->kind == IX_DIM && unnamed(k, g, b);
-        if (a->kind != IX_DIM || (both && (made_a != made_b ? made_b : b->value > a->value))) {
-            Ix other = a;
-            a = b, b = other;
-        }
-        if (a->kind != IX_DIM || (b->kind != IX_DIM && !ix_is_const(b)) || a == b) continue;
-        const IxDim *of = ix_dim_info(g, a), *to = b->kind == IX_DIM ? ix_dim_info(g, b) : NULL;
-        bool fixed = of->data_dependent || of->value != NULL || (to != NULL && (to->data_dependent || to->value != NULL));
-        const SameDim *end = to != NULL ? same_as(k, to->name) : NULL;
-        bool around = to != NULL && (strcmp(to->name, of->name) == 0 ||
-                                     (end != NULL && end->as != NULL && strcmp(end->as, of->name) == 0));
-        if (fixed || around || same_as(k, of->name) != NULL) continue;
-        SameDim s = {arena_printf(k->arena, "%s", of->name), to != NULL ? arena_printf(k->arena, "%s", to->name) : NULL,
-                     to != NULL ? 0 : b->value};
-        vec_push(k->arena, &k->same, s);
-        more = true;
+        more |= alike(im, a, b);
     }
-    return more;
+    return more || alike_by_sums(im);
 }
 
 // The same name is the same size.
@@ -377,7 +452,7 @@ static Ix named_size(Import *im, const char *name, int64_t size) {
         if (strcmp(k->sizes.at[i].name, name) == 0 && k->sizes.at[i].value != size)
             return g_error(im->g, "the dimension `%s` is %lld here, and %lld in another input", name, (long long)size,
                            (long long)k->sizes.at[i].value);
-    vec_push(k->arena, &k->sizes, ((SameDim){arena_printf(k->arena, "%s", name), NULL, size}));
+    vec_push(k->arena, &k->sizes, ((SameDim){arena_printf(k->arena, "%s", name), NULL, size, NULL}));
     return ix(im->g, size);
 }
 
@@ -404,14 +479,88 @@ static bool another_case(Import *im) {
     return im->how->ngiven > 0 && (!holds || g_failed(g) != NULL);
 }
 
+// ---- sums of names -----------------------------------------------------------------------------------
+
+typedef Onnx__TensorShapeProto__Dimension DimProto;
+typedef struct DimSum { Import *im; const char *at; } DimSum;       // text, read from left to right
+typedef struct DimRead { Ix e; int64_t size; bool known; } DimRead;       // size: by the tensors given, if they say it
+
+static Ix input_dim(Import *im, const char *input, int d, const DimProto *dim, const GTensor *given);
+static bool has_name(const DimProto *dim) { return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param[0] != '\0'; }
+static bool has_size(const DimProto *dim) { return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0; }
+static bool in_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
+
+// A name that an input has alone.
+static DimRead dim_by_name(Import *im, const char *name) {
+    for (uint32_t i = 0; i < im->m->ninputs; i++) {
+        const Onnx__ValueInfoProto *v = im->m->inputs.at[i];
+        const Onnx__TypeProto__Tensor *type =
+            v->type != NULL && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+        for (size_t d = 0; type != NULL && type->shape != NULL && d < type->shape->n_dim; d++) {
+            const DimProto *dim = type->shape->dim[d];
+            if (has_size(dim) || strcmp(has_name(dim) ? dim->dim_param : arena_printf(im->g->arena, "%s_%zu", text(v->name), d), name) != 0) continue;
+            const OnnxGiven *given = given_find(im->how, text(v->name));
+            bool known = given != NULL && d < (size_t)given->tensor->rank;
+            return (DimRead){input_dim(im, text(v->name), (int)d, dim, known ? given->tensor : NULL), known ? given->tensor->shape[d] : 0, known};
+        }
+    }
+    return (DimRead){0};
+}
+
+static void skip_spaces(DimSum *s) { while (*s->at == ' ') s->at++; }
+
+static DimRead read_factor(DimSum *s) {
+    skip_spaces(s);
+    size_t n = 0;
+    while (in_name(s->at[n])) n++;
+    const char *word = s->at;
+    s->at += n;
+    skip_spaces(s);
+    if (n == 0 || n > 200) return (DimRead){0};
+    if (*word < '0' || *word > '9') return dim_by_name(s->im, arena_printf(s->im->g->arena, "%.*s", (int)n, word));
+    int64_t v = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (word[i] < '0' || word[i] > '9' || v > IX_DIM_MAX) return (DimRead){0};
+        v = 10 * v + (word[i] - '0');
+    }
+    return (DimRead){ix(s->im->g, v), v, true};
+}
+
+static DimRead read_product(DimSum *s) {
+    DimRead a = read_factor(s);
+    while (a.e != NULL && *s->at == '*') {
+        s->at++;
+        DimRead b = read_factor(s);
+        bool known = a.known && b.known && !__builtin_mul_overflow(a.size, b.size, &a.size);
+        a = (DimRead){ix_mul(s->im->g, a.e, b.e), a.size, known};
+    }
+    return a;
+}
+
+// past + sequence, 2*s0 - 1, of names that inputs have alone. NULL: no such sum, or another one by the tensors given: then it is a
+// name like others.
+static Ix read_sum(Import *im, const char *text, const GTensor *given, int d) {
+    enum { DEEP = 8 };
+    if (im->sums == DEEP) return NULL;
+    im->sums++;
+    DimSum s = {im, text};
+    DimRead a = read_product(&s);
+    while (a.e != NULL && (*s.at == '+' || *s.at == '-')) {
+        bool less = *s.at++ == '-';
+        DimRead b = read_product(&s);
+        bool known = a.known && b.known &&
+                     !(less ? __builtin_sub_overflow(a.size, b.size, &a.size) : __builtin_add_overflow(a.size, b.size, &a.size));
+        a = (DimRead){less ? ix_sub(im->g, a.e, b.e) : ix_add(im->g, a.e, b.e), a.size, known};
+    }
+    im->sums--;
+    bool fits = a.e != NULL && *s.at == '\0' && a.e->hi >= 0 && !(given != NULL && a.known && a.size != given->shape[d]);
+    return fits ? a.e : NULL;
+}
+
 // What a dimension of an input is: a number, or a name. A given tensor settles what must be settled.
-static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShapeProto__Dimension *dim,
-                    const GTensor *given) {
+static Ix input_dim(Import *im, const char *input, int d, const DimProto *dim, const GTensor *given) {
     Graph *g = im->g;
-    bool named = dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-                 dim->dim_param[0] != '\0';
-    bool fixed =
-        dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0;
+    bool named = dim != NULL && has_name(dim), fixed = dim != NULL && has_size(dim);
     if (fixed) {
         if (given != NULL && given->shape[d] != dim->dim_value)
             return g_error(g, "dimension %d is %lld in the model, but %lld in the tensor given", d,
@@ -425,6 +574,10 @@ static Ix input_dim(Import *im, const char *input, int d, const Onnx__TensorShap
     }
     if (im->marks->given && given != NULL) return named_size(im, name, given->shape[d]);
     const SameDim *same = same_as(im->marks, name);
+    bool written = named && strpbrk(name, "+-*") != NULL && !im->how->donate;
+    Ix sum = same != NULL && same->sum != NULL ? read_sum(im, same->sum, given, d) : same == NULL && written ? read_sum(im, name, given, d) : NULL;
+    if (sum != NULL) return sum;
+    if (same != NULL && same->sum != NULL) name = same->name, same = NULL;
     if (same != NULL && same->as == NULL && given != NULL && given->shape[d] != same->value)
         return g_error(g, "dimension %d must be %lld, but is %lld in the tensor given", d, (long long)same->value,
                        (long long)given->shape[d]);

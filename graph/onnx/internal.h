@@ -88,8 +88,9 @@ typedef struct Call {                  // a function of the model, being inlined
 } Call;
 
 typedef struct SameDim {               // a dimension that the model requires to be another, or a number
-    const char *name, *as;             // as NULL: value
+    const char *name, *as;             // as NULL: sum, or value
     int64_t     value;
+    const char *sum;                   // of others, as text: past + sequence
 } SameDim;
 
 typedef struct Marks {                 // what must be bound, found so far; names
@@ -112,6 +113,7 @@ typedef struct Import {
     Onnx__OperatorSetIdProto *const *opsets; size_t nopsets;
     bool        again;                 // something was marked: start over
     int         depth;
+    int         sums;                  // that are being read, one in the other
     int64_t     lowered;               // nodes
 } Import;
 

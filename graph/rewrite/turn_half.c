@@ -76,17 +76,6 @@ static Ix among(Graph *g, Ix head, const Turned *f, int64_t end, bool seen) {
     return seen || f->first < f->step ? in : ix_and(g, in, ix_le(g, ix(g, f->first), head));
 }
 
-// The part of a concatenation that holds a coordinate, whatever its axes are; -1: not one alone.
-static int part_at(Graph *g, const Node *n, Ix at, Ix *start) {
-    *start = ix(g, 0);
-    for (uint32_t k = 0; k < n->nsrc; k++) {
-        Ix end = ix_add(g, *start, n->src[k]->shape[n->concat.axis]);
-        if (ix_prove_lt(g, at, end)) return ix_prove_le(g, *start, at) ? (int)k : -1;
-        *start = end;
-    }
-    return -1;
-}
-
 static Node *read_at(Turn *t, Node *n, int rank, const Ix *shape, const Ix *coord) {
     Graph *g = t->r->g;
     Ix at[2][G_MAX_RANK];
@@ -118,7 +107,7 @@ static Node *beside(Turn *t, Node *n, int rank, const Ix *shape, const Ix *coord
     for (int i = 0; i < n->rank; i++) at[i] = ix_substitute(g, coord[i], with, rank);
     const Node *from = t->from;
     Node *y = NULL, *src[3];
-    int k = n->kind == G_concat ? part_at(g, n, at[n->concat.axis], &start) : 0;
+    int k = n->kind == G_concat ? g_part_at(g, n, at[n->concat.axis], &start) : 0;
     if (k < 0 || (n->kind == G_view && !ix_is(n->view.pred, 1))) return read_at(t, n, rank, shape, coord);
     g_at_node(g, t->from = n);
     if (n->kind == G_concat) {
@@ -171,7 +160,7 @@ static Node *joined(const Part *s, Node *n, const Frame *f, const Ix *coord) {
         int of = -1;
         for (first = end; first > 0; first--) {
             for (int i = 0; i < f->rank; i++) with[i] = i == axis && blocks > 1 ? ix(g, first - 1) : frame_axis(g, f, i);
-            int k = part_at(g, n, ix_substitute(g, coord[n->concat.axis], with, f->rank), &start);
+            int k = g_part_at(g, n, ix_substitute(g, coord[n->concat.axis], with, f->rank), &start);
             if (k < 0) return fail(s->t);
             if (of >= 0 && k != of) break;
             of = k;

@@ -108,6 +108,7 @@ typedef struct Kernel {
     VEC(KAlias) alias;           // dimensions of parameters that are more than a name
     VEC(Ix) dims;                // dimensions that the text names
     VEC(Ix) scalars;             // those of them that are parameters, after the tensors
+    VEC(const char *) named;     // what stands in the text for dimensions
     VEC(const char *) names;     // taken
     VEC(KCount) counts;
     VEC(const char *) blocks;    // compile-time names, "BN = next_pow2(N) or 1024"; of `BM = $` the default is as `few` says
@@ -160,6 +161,8 @@ void   k_put_number(Kernel *k, Buf *to, Ix e, int outer);        // .. a truth v
 
 // write/names.c
 const char *k_name(Kernel *k, const char *like);                        // not taken yet; then taken
+static inline bool g_in_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+const char *g_dim_word(Graph *g, Ix dim);                               // a dimension's name in a program
 const char *g_identifier(Arena *a, const char *text, const char *otherwise);
 
 // write/text.c

@@ -69,9 +69,10 @@ static void put_dim(Kernel *k, Buf *to, Ix e, int outer) {
     if (dim->data_dependent && !dim->value)
         g_error(k->g, "a size depends on the data (`%s`) and has no form in a kernel: only the device `ref` runs it", dim->name);
     for (uint32_t i = 0; i < k->dims.n; i++) seen |= k->dims.at[i] == e;
-    if (!seen) vec_push(k->arena, &k->dims, e);
+    const char *name = g_dim_word(k->g, e);
+    if (!seen) vec_push(k->arena, &k->dims, e), vec_push(k->arena, &k->named, name);
     if (k->in_head && dim->value) k->sizes = true;
-    buf_puts(to, g_identifier(k->arena, dim->name, "N"));
+    buf_puts(to, name);
 }
 
 static void put_call(Kernel *k, Buf *to, Ix e, const char *name) {
@@ -98,6 +99,12 @@ static bool lacks_dim(const Kernel *k, Ix e) {                // one that is no 
     return lacks;
 }
 
+static bool is_alias(const Kernel *k, Ix e) {
+    bool found = false;
+    for (uint32_t i = 0; i < k->alias.n; i++) found |= k->alias.at[i].of == e;
+    return found;
+}
+
 // As so many times a dimension of a parameter that has a name of its own.
 static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
     for (uint32_t i = 0; i < k->alias.n; i++) {
@@ -105,7 +112,7 @@ static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
         bool sums = a.of && a.of->kind == IX_SUM && e->kind == IX_SUM;
         bool head = a.of && k->in_head && a.of->kind == IX_PROD && e->kind == IX_PROD && lacks_dim(k, e);
         Ix times = sums || head ? ix_divide_exact(k->g, e, a.of) : NULL;
-        if (!times || times->kind == IX_SUM) continue;
+        if (!times || (times->kind == IX_SUM && !is_alias(k, times))) continue;
         bool negative = times->kind == IX_CONST && times->value < 0;
         if (outer > P_TIMES) buf_putc(to, '(');
         buf_puts(to, a.name);

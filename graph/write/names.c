@@ -37,6 +37,21 @@ const char *g_identifier(Arena *a, const char *text, const char *otherwise) {
     return name;
 }
 
+const char *g_dim_word(Graph *g, Ix dim) {
+    IxDim *at = &g->tables->dims.at[dim->value];
+    const char *like = g_identifier(g->arena, at->name, "N");
+    for (int number = 1; !at->word; number++) {              // s0 + 1 and s0 - 1 are s0_1 and s0_1_2
+        const char *word = number > 1 ? arena_printf(g->arena, "%s_%d", like, number) : like;
+        bool taken = false;
+        for (uint32_t i = 0; i < g->tables->dims.n && !taken; i++) {
+            const char *other = g->tables->dims.at[i].word;
+            taken = (int64_t)i != dim->value && (other ? strcmp(other, word) == 0 : strcmp(g_identifier(g->arena, g->tables->dims.at[i].name, "N"), word) == 0 && (number > 1 || (int64_t)i < dim->value));
+        }
+        if (!taken) at->word = word;
+    }
+    return at->word;
+}
+
 const char *k_name(Kernel *k, const char *like) {
     const char *name = like;
     size_t n = strlen(like);

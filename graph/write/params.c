@@ -19,6 +19,8 @@ static const char *param_like(Kernel *k, const Node *n, bool out) {
     return strlen(name) > 12 || strcmp(name, "weight") == 0 ? "w" : name;
 }
 
+enum { LONG_NAME = 40 };                                     // of a dimension that is more than a name
+
 static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool out, Ix parts, int64_t part) {
     for (uint32_t i = 0; i < k->params.n; i++) {
         KParam *p = &k->params.at[i];
@@ -34,9 +36,11 @@ static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool ou
         if (known) continue;
         Buf b = {0};
         ix_print(&b, k->g, shape[i], NULL);
-        const char *name = k_name(k, g_identifier(k->arena, b.p, "N"));
+        const char *like = g_identifier(k->arena, b.p, "N");
+        const char *name = k_name(k, strlen(like) > LONG_NAME ? "N" : like);
         buf_free(&b);
         vec_push(k->arena, &k->alias, ((KAlias){shape[i], name}));
+        vec_push(k->arena, &k->named, name);
     }
     return (int)k->params.n - 1;
 }

@@ -241,7 +241,17 @@ static void put_where(Kernel *k, Buf *to) {
         k->alias.at[i].of = a.of;
         first = false;
     }
-    buf_puts(to, first ? "" : "\n");
+}
+
+// Of a parameter some rows may be read: how many it has stands once in the text then. Named in `where` it is no slip (E0331).
+static void say_unused(Kernel *k, Buf *where, const char *text) {
+    for (uint32_t i = 0; i < k->alias.n; i++) {
+        const char *name = k->alias.at[i].name;
+        size_t n = strlen(name);
+        int times = 0;
+        for (const char *c = strstr(text, name); c; c = strstr(c + n, name)) times += !g_in_name(c[n]) && (c == text || !g_in_name(c[-1]));
+        if (times == 1) buf_printf(where, "%s%s >= 0", where->n ? ", " : "    where ", name);
+    }
 }
 
 // Dimensions in it have to be those of tensors.
@@ -286,10 +296,11 @@ static void put_scalars(Kernel *k, Buf *to, Buf *reads) {
     for (uint32_t i = 0; i < k->dims.n; i++) {
         if (k_stands_alone(k, k->dims.at[i], true)) continue;
         const IxDim *info = ix_dim_info(k->g, k->dims.at[i]);
-        const char *dim = g_identifier(k->arena, info->name, "N");
+        const char *dim = g_dim_word(k->g, k->dims.at[i]);
         vec_push(k->arena, &k->scalars, k->dims.at[i]);
         if (info->value && !k->numbers) {
             const char *at = k_name(k, arena_printf(k->arena, "%s_at", dim));
+            vec_push(k->arena, &k->named, at);
             buf_printf(to, ", %s: i32[]", at);
             buf_printf(reads, "    let %s = %s[];\n", dim, at);
         } else {
@@ -301,14 +312,14 @@ static void put_scalars(Kernel *k, Buf *to, Buf *reads) {
 static void take_names(Kernel *k) {
     static const char *const ours[] = {"acc", "acc2", "top", "den", "t", "p", "r"};
     for (int i = 0; i < ix_dim_count(k->g); i++)
-        vec_push(k->arena, &k->names, g_identifier(k->arena, ix_dim_info(k->g, ix_dim_at(k->g, i))->name, "N"));
+        vec_push(k->arena, &k->names, g_dim_word(k->g, ix_dim_at(k->g, i)));
     for (int i = 0; i < (k->score ? 7 : 2); i++) vec_push(k->arena, &k->names, ours[i]);
     k_settle_params(k);
     for (int i = 0; i < k->naxes; i++) k->axis[i].name = k_name(k, k->axis[i].name);
 }
 
 void k_print(Kernel *k, Buf *to, const char *name) {
-    Buf body = {0}, head = {0}, params = {0}, reads = {0}, blocks = {0};
+    Buf body = {0}, head = {0}, where = {0}, params = {0}, reads = {0}, blocks = {0}, rest = {0};
     KScope top = {&body, 0, NULL, 1};
     take_names(k);
     full_axes(k, &top);
@@ -317,15 +328,21 @@ void k_print(Kernel *k, Buf *to, const char *name) {
     if (k->along.node) put_along(k, &top);
     put_stores(k, &top);
     k->in_head = true;
-    put_where(k, &head);
+    put_where(k, &where);
     put_grid(k, &head);
     put_blocks(k, &blocks);
     put_tensors(k, &params);
     put_scalars(k, &params, &reads);
     k->in_head = false;
     buf_printf(to, "kernel %s", name);
-    buf_printf(to, "%s(%s)\n%s{\n%s%s}\n", blocks.p ? blocks.p : "", params.p ? params.p : "", head.p ? head.p : "",
-               reads.p ? reads.p : "", body.p ? body.p : "");
+    buf_printf(&rest, "%s(%s)\n", blocks.p ? blocks.p : "", params.p ? params.p : "");
+    Buf all = {0};
+    buf_printf(&all, "%s%s%s%s%s", rest.p, where.p ? where.p : "", head.p ? head.p : "", reads.p ? reads.p : "", body.p ? body.p : "");
+    say_unused(k, &where, all.p);
+    buf_printf(to, "%s%s%s%s{\n%s%s}\n", rest.p, where.p ? where.p : "", where.p ? "\n" : "", head.p ? head.p : "", reads.p ? reads.p : "", body.p ? body.p : "");
+    buf_free(&all);
+    buf_free(&rest);
+    buf_free(&where);
     for (uint32_t i = 0; i < k->tune.n; i++)
         buf_printf(to, "%s%s;%s", i ? " " : "\ntune @ {\n    ", k->tune.at[i], i + 1 == k->tune.n ? "\n}\n" : "");
     buf_free(&reads);

@@ -1,6 +1,6 @@
 // The program: kernels, each once, and the graph that launches them.
 //
-// Kernels that come out as the same text are one kernel: the layers of a model share theirs. They are named by the operators
+// Kernels that come out as the same text, but for the names of dimensions, are one kernel: the layers of a model share theirs. They are named by the operators
 // that they came from. A value of the graph has the shape that its kernel gives it; where another kernel wants the same
 // elements with other dimensions, it gets a `reshape`, which costs nothing.
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 typedef struct Value { const char *name; int rank; const Ix *shape; } Value;
-typedef struct Written { const char *text, *name; } Written;
+typedef struct Written { const char *meaning, *name; } Written;
 
 typedef struct Writer {
     Graph  *g;
@@ -292,16 +292,39 @@ static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *sha
 
 // ---- launches -------------------------------------------------------------------------------------------------------
 
+// The text with dimensions by their order in it: a kernel does not care what its caller calls them.
+static const char *meaning(const Kernel *k, const char *text) {
+    Buf b = {0};
+    int *order = NEW_N(k->arena, int, k->named.n + 1), known = 0;
+    for (const char *c = text; *c;) {
+        size_t n = 0;
+        uint32_t at = 0;
+        while (g_in_name(c[n])) n++;
+        while (n > 0 && at < k->named.n && (strncmp(k->named.at[at], c, n) != 0 || k->named.at[at][n])) at++;
+        if (n > 0 && at < k->named.n) {
+            if (!order[at]) order[at] = ++known;
+            buf_printf(&b, "$%d", order[at]);
+        } else {
+            buf_add(&b, c, n > 0 ? n : 1);
+        }
+        c += n > 0 ? n : 1;
+    }
+    const char *kept = arena_printf(k->arena, "%s", b.p);
+    buf_free(&b);
+    return kept;
+}
+
 static const char *kernel_item(Writer *w, Kernel *k, const char *comment) {
     Buf text = {0};
     k_print(k, &text, "@");
+    const char *means = meaning(k, text.p);
     for (uint32_t i = 0; i < w->kernels.n; i++)
-        if (strcmp(w->kernels.at[i].text, text.p) == 0) {
+        if (strcmp(w->kernels.at[i].meaning, means) == 0) {
             buf_free(&text);
             return w->kernels.at[i].name;
         }
     const char *name = k_name(w->scope, kernel_name(w, k->fg));
-    vec_push(w->g->arena, &w->kernels, ((Written){arena_printf(w->g->arena, "%s", text.p), name}));
+    vec_push(w->g->arena, &w->kernels, ((Written){means, name}));
     const char *rest = strchr(text.p, '\n');
     char *head = arena_printf(w->g->arena, "kernel %s%.*s", name, (int)(rest - text.p) - 8, text.p + strlen("kernel @"));
     buf_putc(&w->items, '\n');
@@ -356,6 +379,7 @@ static bool put_call(Writer *w, Buf *call, const char *name, const Kernel *k) {
         w->scope->in_head = false;                           // no size here
         k_ix(w->scope, call, k->scalars.at[i]);
         w->scope->in_head = true;
+        if (!ix_dim_info(w->g, k->scalars.at[i])->value) buf_puts(call, " as i32");
     }
     buf_putc(call, ')');
     return ok;
@@ -444,7 +468,7 @@ static bool program(Writer *w, Buf *to) {
     const char *name = g_identifier(g->arena, g->name, "model");
     for (int i = 0; i < ix_dim_count(g); i++)
         if (!ix_dim_info(g, ix_dim_at(g, i))->value)
-            vec_push(g->arena, &w->scope->names, g_identifier(g->arena, ix_dim_info(g, ix_dim_at(g, i))->name, "N"));
+            vec_push(g->arena, &w->scope->names, g_dim_word(g, ix_dim_at(g, i)));
     name = k_name(w->scope, name);
     buf_printf(&head, "graph %s(", name);
     for (uint32_t i = 0; i < g->inputs.n; i++) {

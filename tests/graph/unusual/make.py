@@ -728,6 +728,45 @@ def step(m):
     for name in grown + kept: m.output(name)
 
 
+@case
+def caches(m):
+    """Three layers with caches whose dimensions have no names, masks as long as past and new tokens: positions picked by GatherND, and added."""
+    heads, size, width = 2, 4, 8
+    x, mask = m.floats("x", ["batch", "seq", width], [2, 3, width]), m.input("mask", ["batch", "past + seq"], np.array([[0, 1, 1, 1, 1, 1, 1], [1] * 7]))
+    bias = m.floats("bias", ["batch", 1, "seq", "total"], [2, 1, 3, 7])
+    past = [[m.floats(f"past.{l}.{w}", ["batch", heads, "past" if l + n == 0 else None, size], [2, heads, 4, size]) for n, w in enumerate(("key", "value"))] for l in range(3)]
+    one, zero = m.const(np.array(1)), m.const(np.array(0))
+    def extent(y, axis): return m.node("Squeeze", m.node("Shape", y, start=axis, end=axis + 1))
+    def counted(n, axes): return m.node("Unsqueeze", m.node("Range", zero, n, one), m.const(np.array(axes)))
+    batch, new, rows = extent(x, 0), extent(x, 1), m.node("Add", extent(x, 1), extent(past[0][0], 2))
+    shape = m.node("Concat", *[m.node("Unsqueeze", d, m.const(np.array([0]))) for d in (batch, one, one, rows)], axis=0)
+    at = [m.node("Unsqueeze", m.node("Expand", n, shape), m.const(np.array([4]))) for n in (counted(batch, [1, 2, 3]), counted(rows, [0, 1, 2]))]
+    seen = m.node("GatherND", m.node("Cast", mask, to=9), m.node("Concat", *at, axis=-1))
+    causal = m.node("LessOrEqual", counted(rows, [0]), m.node("Add", counted(new, [1]), extent(past[0][0], 2)))
+    hidden = m.node("Where", m.node("And", m.node("Unsqueeze", m.node("Unsqueeze", causal, m.const(np.array([0]))), m.const(np.array([0]))), seen), m.const(np.float32(0)), m.const(np.float32(-1e9)))
+    present = []
+    for layer, (key, value) in enumerate(past):
+        q, k, v = [m.node("Transpose", m.node("Reshape", m.node("MatMul", x, m.weight(width, width)), m.const([0, 0, heads, size])), perm=[0, 2, 1, 3]) for _ in range(3)]
+        k, v = [m.node("Concat", old, y, axis=2, out=f"present.{layer}.{w}") for old, y, w in ((key, k, "key"), (value, v, "value"))]
+        present += [k, v]
+        s = m.node("Add", m.node("MatMul", q, m.node("Transpose", k, perm=[0, 1, 3, 2])), hidden)
+        y = m.node("MatMul", m.node("Softmax", m.node("Add", s, bias)), v)
+        x = m.node("Add", x, m.node("MatMul", m.node("Reshape", m.node("Transpose", y, perm=[0, 2, 1, 3]), m.const([0, 0, width])), m.weight(width, width)))
+    m.output(m.node("Tanh", x, out="y"))
+    for name in present: m.output(name)
+
+
+@case
+def names(m):
+    """80 lengths without names, whose kernels are the same but for them; a length that is another one and more, read in part."""
+    w = m.weight(4, 6)
+    sums = [m.node("ReduceSum", m.node("Relu", m.node("MatMul", m.floats(f"x.{i}", [None, None, 4], [1 + i % 5, 2 + i % 3, 4]), w)), m.const(np.array([0, 1])), keepdims=0) for i in range(40)]
+    for y in sums[1:]: sums[0] = m.node("Add", sums[0], y)
+    m.output(m.node("Tanh", sums[0], out="y"))
+    z = m.floats("z", ["n + 1", 4], [4, 4])
+    m.output(m.node("Mul", m.floats("u", ["n", 4], [3, 4]), m.node("Slice", z, m.const(np.array([0])), m.const(np.array([-1])), m.const(np.array([0]))), out="read"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name)

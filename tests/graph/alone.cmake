@@ -1,0 +1,10 @@
+# The program of a model, compiled without the model's inputs: no error, and no warning. -DTKC=.. -DMODEL=.. -DNAME=..
+get_filename_component(folder ${MODEL} DIRECTORY)
+set(program ${CMAKE_CURRENT_BINARY_DIR}/alone_${NAME}.tk)
+execute_process(COMMAND ${TKC} ${MODEL} --emit=tk OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+string(REPLACE "weights \"model.onnx\"" "weights \"${MODEL}\"" text "${text}")
+file(WRITE ${program} "${text}")
+execute_process(COMMAND ${TKC} ${program} --emit=ptx OUTPUT_QUIET ERROR_VARIABLE words RESULT_VARIABLE status)
+if(NOT status EQUAL 0 OR words)
+    message(FATAL_ERROR "${words}")
+endif()
