@@ -170,9 +170,31 @@ void cast_one(Elem from, Elem to, bool saturate, const void *in, void *out) {
     g_num_store(out, to, g_int(r));
 }
 
+// The least that e can be where no dimension is 0; INT64_MIN: unknown.
+static int64_t least(Ix e) {
+    int64_t sum = e->value, part;
+    if (e->kind == IX_DIM) return e->lo > 1 ? e->lo : 1;
+    if (e->kind == IX_DIV && ix_is_const(e->arg[1]) && e->arg[1]->value > 0 && least(e->arg[0]) != INT64_MIN)
+        return int_div_floor(least(e->arg[0]), e->arg[1]->value);
+    for (uint32_t i = 0; e->kind == IX_SUM && i < e->n; i++) {
+        int64_t of = e->coef[i] > 0 ? least(e->arg[i]) : e->arg[i]->hi;
+        if (of == INT64_MIN || of == INT64_MAX || __builtin_mul_overflow(e->coef[i], of, &part) || __builtin_add_overflow(sum, part, &sum)) return INT64_MIN;
+    }
+    return e->kind == IX_SUM && sum > e->lo ? sum : e->lo;
+}
+
+// Division toward zero, which exporters write for sizes; a size of 0 has no elements that it matters to.
+static Ix to_zero(Graph *g, GEw op, Ix a, Ix b) {
+    if (b->lo < 0) return NULL;
+    if (a->lo >= 0 || least(a) >= 0) return op == EW_div ? ix_div(g, a, b) : ix_mod(g, a, b);
+    if (a->has_axis || b->has_axis) return NULL;
+    Ix q = ix_add(g, ix_div(g, a, b), ix_and(g, ix_lt(g, a, ix(g, 0)), ix_ne(g, ix_mod(g, a, b), ix(g, 0))));
+    return op == EW_div ? q : ix_sub(g, a, ix_mul(g, b, q));
+}
+
 Ix g_ew_expr(Graph *g, GEw op, Elem elem, const Ix *e) {
     Ix a = e[0], b = e[1], zero = ix(g, 0);
-    bool truth = elem == EL_bool, positive = b && a->lo >= 0 && b->lo > 0;
+    bool truth = elem == EL_bool;
     switch (op) {
     case EW_neg: return truth ? NULL : ix_muli(g, a, -1);
     case EW_abs: return ix_max(g, a, ix_muli(g, a, -1));
@@ -181,9 +203,10 @@ Ix g_ew_expr(Graph *g, GEw op, Elem elem, const Ix *e) {
     case EW_add: return truth ? NULL : ix_add(g, a, b);
     case EW_sub: return truth ? NULL : ix_sub(g, a, b);
     case EW_mul: return truth ? NULL : ix_mul(g, a, b);
-    case EW_div: case EW_rem: if (!positive) return NULL; return op == EW_div ? ix_div(g, a, b) : ix_mod(g, a, b);
-    case EW_floordiv: return b->lo > 0 ? ix_div(g, a, b) : NULL;
-    case EW_mod: return b->lo > 0 ? ix_mod(g, a, b) : NULL;
+    case EW_div: case EW_rem: return to_zero(g, op, a, b);
+    case EW_floordiv: return b->lo >= 0 ? ix_div(g, a, b) : NULL;
+    case EW_mod: return b->lo >= 0 ? ix_mod(g, a, b) : NULL;
+    case EW_pow: return truth || !ix_is_const(b) || b->value < 0 || b->value > 4 ? NULL : b->value == 0 ? ix(g, 1) : b->value == 1 ? a : ix_mul(g, a, g_ew_expr(g, op, elem, (Ix[]){a, ix_addi(g, b, -1)}));
     case EW_min: return ix_min(g, a, b);
     case EW_max: return ix_max(g, a, b);
     case EW_not: return truth ? ix_not(g, a) : NULL;

@@ -373,6 +373,10 @@ Ix        g_known_ix(Graph *g, Node *n);                                 // one 
 // All elements as plain numbers (constants of any integer type), or NULL.
 const int64_t *g_known_ints(Graph *g, Node *n, int *count);
 
+// The elements of a list of floats, or of one, that sizes were made into, as quotients of index expressions (ratio.c), or NULL.
+typedef struct GRatio { Ix num, den; } GRatio;
+const GRatio *g_known_ratios(Graph *g, Node *n, int *count);
+
 Ix    g_count(Graph *g, const Node *n);                                  // of elements
 bool  g_same_shape(const Node *a, const Node *b);
 // An if whose sides give values of one shape: in a program these are computed both, and one is chosen by elements.

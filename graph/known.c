@@ -156,6 +156,14 @@ static bool known_ew(Graph *g, const Node *n, int count, Ix *to) {
 
 static bool known_cast(Graph *g, const Node *n, int count, Ix *to) {
     int have;
+    if (elem_is_float((Elem)n->src[0]->elem)) {
+        const GRatio *r = n->elem != EL_bool ? g_known_ratios(g, n->src[0], &have) : NULL;
+        for (int i = 0; r && i < count; i++) {
+            if (!ix_is(r[i].den, 1) && r[i].num->lo < 0) return false;
+            to[i] = ix_div(g, r[i].num, r[i].den);
+        }
+        return r != NULL && have == count;
+    }
     const Ix *from = g_known(g, n->src[0], &have);
     for (int i = 0; from && i < count; i++) to[i] = n->elem == EL_bool ? ix_ne(g, from[i], ix(g, 0)) : from[i];
     return from != NULL;

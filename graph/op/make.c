@@ -34,6 +34,27 @@ static Node *lower_constant_of_shape(Op *op) {
     return g_full(g, (Elem)value->elem, n, shape, v);
 }
 
+static bool size_is_number(const GRatio *r) { return ix_is_const(r->num) && ix_is_const(r->den); }
+
+// Of start, limit and delta: ceil((limit - start) / delta).
+static Ix steps(Graph *g, const GRatio *const *r) {
+    const GRatio *a = r[0], *b = r[1], *d = r[2];
+    Ix span = ix_sub(g, ix_mul(g, b->num, a->den), ix_mul(g, a->num, b->den)), den = ix_mul(g, a->den, b->den);
+    return ix_max(g, ix_ceildiv(g, ix_mul(g, span, d->den), ix_mul(g, den, d->num)), ix(g, 0));
+}
+
+static Node *ramp(Graph *g, Node *start, Node *delta, Ix size) {
+    Elem elem = (Elem)start->elem;
+    if (size == NULL) return NULL;
+    Node *i = g_iota(g, elem_is_float(elem) ? EL_i64 : elem, 1, &size, 0);
+    if (elem_is_storage(elem)) {
+        Node *wide = g_ew2(g, EW_add, g_ew2(g, EW_mul, g_cast(g, i, EL_f32), g_cast(g, delta, EL_f32)),
+                           g_cast(g, start, EL_f32));
+        return g_reshape(g, g_cast(g, wide, elem), 1, &size);
+    }
+    return g_reshape(g, g_ew2(g, EW_add, g_ew2(g, EW_mul, g_cast(g, i, elem), delta), start), 1, &size);
+}
+
 // start, start + delta, .. before limit. Integers may come from sizes; then the length is an expression of them.
 static Node *lower_range(Op *op) {
     Graph *g = op->g;
@@ -43,6 +64,9 @@ static Node *lower_range(Op *op) {
     int n[3] = {1, 1, 1};
     Ix size;
     if (elem_is_float(elem)) {
+        const GRatio *r[3] = {g_known_ratios(g, start, &n[0]), g_known_ratios(g, op->in[1], &n[1]), g_known_ratios(g, delta, &n[2])};
+        if (r[0] != NULL && r[1] != NULL && r[2] != NULL && n[0] * n[1] * n[2] == 1 && r[2]->num->lo > 0 && !(size_is_number(r[0]) && size_is_number(r[1])))
+            return ramp(g, start, delta, steps(g, r));
         const double *a = op_known_floats(op, 0, &n[0]), *b = op_known_floats(op, 1, &n[1]),
                      *d = op_known_floats(op, 2, &n[2]);
         if (a == NULL || b == NULL || d == NULL) return NULL;
@@ -59,13 +83,7 @@ static Node *lower_range(Op *op) {
         Ix span = d > 0 ? ix_sub(g, b[0], a[0]) : ix_sub(g, a[0], b[0]);
         size = ix_max(g, ix_ceildiv(g, span, ix(g, d > 0 ? d : -d)), ix(g, 0));
     }
-    Node *i = g_iota(g, elem_is_float(elem) ? EL_i64 : elem, 1, &size, 0);
-    if (elem_is_storage(elem)) {
-        Node *wide = g_ew2(g, EW_add, g_ew2(g, EW_mul, g_cast(g, i, EL_f32), g_cast(g, delta, EL_f32)),
-                           g_cast(g, start, EL_f32));
-        return g_reshape(g, g_cast(g, wide, elem), 1, &size);
-    }
-    return g_reshape(g, g_ew2(g, EW_add, g_ew2(g, EW_mul, g_cast(g, i, elem), delta), start), 1, &size);
+    return ramp(g, start, delta, size);
 }
 
 static Node *lower_eye_like(Op *op) {

@@ -6,8 +6,9 @@
 //     nearest    1 tap       (out = in[o / 2], in[o * 3 + 1]: a view; else a gather by constant indices)
 //     linear     2 taps      cubic 4 taps      antialias as many as the scale makes, when it shrinks
 //
-// The sum is written out for up to four taps, else is a reduction. An axis of symbolic size stays symbolic when it is
-// nearest by a whole factor, which is how networks upsample; else its size is bound.
+// The sum is written out for up to four taps, else is a reduction. An axis of symbolic size stays symbolic: nearest by a
+// whole factor, which is how networks upsample, is a view; else places and weights are computed, a list of each for an axis,
+// as numbers would have been, each step rounded to f32. Only antialias by what may shrink, and keeping the aspect, bind sizes.
 #include "graph/op/op.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ typedef struct How {
 
 typedef struct Axis {
     Ix     in, out;                    // sizes
-    double scale, roi[2];
+    double scale, roi[2];              // scale NAN: out / in
     bool   changes;
 } Axis;
 
@@ -186,7 +187,7 @@ static Node *resize_symbolic(Op *op, Node *x, int axis, const How *how, const Ax
     enum { SAMPLE = 24 };
     double factor = a->scale >= 1 ? a->scale : 1 / a->scale;
     *done = false;
-    if (how->mode != NEAREST || how->place == TF_CROP || how->place == ALIGN_CORNERS || factor != floor(factor) ||
+    if (isnan(a->scale) || how->mode != NEAREST || how->place == TF_CROP || how->place == ALIGN_CORNERS || factor != floor(factor) ||
         factor > 64)
         return x;
     int64_t f = (int64_t)factor, in = a->scale >= 1 ? SAMPLE : SAMPLE * f, out = a->scale >= 1 ? SAMPLE * f : SAMPLE,
@@ -195,6 +196,88 @@ static Node *resize_symbolic(Op *op, Node *x, int axis, const How *how, const Ax
     if (!regular(&t, &divide, &times, &first)) return x;
     *done = true;
     return view_axis(op->g, x, axis, a->out, divide, times, first);
+}
+
+static Node *quotient(Graph *g, Node *a, Node *b) {               // of f32, as it is rounded everywhere
+    return g_cast(g, g_ew2(g, EW_div, g_cast(g, a, EL_f64), g_cast(g, b, EL_f64)), EL_f32);
+}
+
+static Node *size_as_float(Graph *g, Ix size) { return g_cast(g, g_size(g, EL_i64, size), EL_f32); }
+
+// place_of, of all elements: f32[out].
+static Node *places_of(Graph *g, const How *how, const Axis *a) {
+    Node *o = g_cast(g, g_iota(g, EL_i64, 1, &a->out, 0), EL_f32), *n = size_as_float(g, a->in), *out = size_as_float(g, a->out);
+    Node *scale = isnan(a->scale) ? quotient(g, out, n) : g_f(g, EL_f32, (double)(float)a->scale);
+    Node *width = isnan(a->scale) ? out : g_ew2(g, EW_mul, scale, n), *last = g_ew2f(g, EW_sub, width, 1);
+    Node *half = quotient(g, g_ew2f(g, EW_add, o, 0.5), scale), *x = g_ew2f(g, EW_sub, half, 0.5);
+    switch (how->place) {
+    case ALIGN_CORNERS:
+        x = quotient(g, g_ew2(g, EW_mul, o, g_ew2f(g, EW_sub, n, 1)), last);
+        return g_where(g, g_ew2(g, EW_eq, last, g_f(g, EL_f32, 0)), g_f(g, EL_f32, 0), x);
+    case ASYMMETRIC:         return quotient(g, o, scale);
+    case TF_HALF_PIXEL:      return half;
+    case PYTORCH_HALF_PIXEL: return g_where(g, g_ew2(g, EW_eq, out, g_f(g, EL_f32, 1)), g_f(g, EL_f32, 0), x);
+    case HALF_PIXEL_SYMMETRIC: {
+        Node *rest = g_ew2(g, EW_sub, g_f(g, EL_f32, 1), quotient(g, out, width));
+        return g_ew2f(g, EW_sub, g_ew2(g, EW_add, g_ew2(g, EW_mul, g_ew2f(g, EW_mul, n, 0.5), rest), half), 0.5);
+    }
+    default: return x;
+    }
+}
+
+static Node *nearest_to(Graph *g, Nearest how, Node *x) {
+    if (how == FLOOR) return g_ew1(g, EW_floor, x);
+    if (how == CEIL) return g_ew1(g, EW_ceil, x);
+    return how == PREFER_FLOOR ? g_ew1(g, EW_ceil, g_ew2f(g, EW_sub, x, 0.5)) : g_ew1(g, EW_floor, g_ew2f(g, EW_add, x, 0.5));
+}
+
+// cubic, of d >= 0.
+static Node *cubic_of(Graph *g, Node *d, double a) {
+    Node *near = g_ew2f(g, EW_mul, d, a + 2), *far = g_ew2f(g, EW_mul, d, a);
+    near = g_ew2(g, EW_mul, g_ew2(g, EW_mul, g_ew2f(g, EW_sub, near, a + 3), d), d);
+    far = g_ew2(g, EW_mul, g_ew2f(g, EW_sub, g_ew2(g, EW_mul, g_ew2f(g, EW_add, far, -5 * a), d), -8 * a), d);
+    near = g_ew2f(g, EW_add, near, 1), far = g_ew2f(g, EW_add, far, -4 * a);
+    Node *beyond = g_where(g, g_ew2(g, EW_lt, d, g_f(g, EL_f32, 2)), far, g_f(g, EL_f32, 0));
+    return g_where(g, g_ew2(g, EW_le, d, g_f(g, EL_f32, 1)), near, beyond);
+}
+
+// x at places at[out] of an axis, which are in range.
+static Node *picked(Graph *g, Node *x, int axis, Node *at, Ix out) {
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
+    for (int d = 0; d < x->rank; d++) shape[d] = d == axis ? out : x->shape[d];
+    for (int d = 0; d < x->rank; d++) coord[d] = d == axis ? NULL : ix_axis(g, d, shape[d]);
+    Node *full = g_broadcast_to(g, at, x->rank, shape, &axis);
+    return g_gather(g, x, x->rank, shape, coord, &full, 1, false, g_int(0));
+}
+
+// An axis whose sizes are names: its table, computed.
+static Node *resize_computed(Op *op, Node *x, int axis, const How *how, const Axis *a) {
+    Graph *g = op->g;
+    int taps = how->mode == NEAREST ? 1 : how->mode == LINEAR ? 2 : 4;
+    Node *place = g_kept(g, places_of(g, how, a), EL_f32), *zero = g_i(g, EL_i64, 0), *last = g_ew2f(g, EW_sub, g_size(g, EL_i64, a->in), 1);
+    Node *left = how->mode == NEAREST ? NULL : g_ew2f(g, EW_sub, g_ew1(g, EW_ceil, place), 1), *sum = NULL, *all = NULL, *at[4], *weight[4] = {0};
+    for (int k = 0; k < taps; k++) {
+        int off = 1 - taps / 2 + k;
+        Node *tap = left == NULL ? nearest_to(g, how->nearest, place) : off == 0 ? left : g_ew2f(g, EW_add, left, off);
+        at[k] = g_cast(g, tap, EL_i64);
+        if (left == NULL) continue;
+        Node *d = g_ew1(g, EW_abs, g_ew2(g, EW_sub, tap, place));
+        weight[k] = how->mode == CUBIC ? cubic_of(g, d, how->cubic_a) : g_ew2(g, EW_max, g_ew2(g, EW_sub, g_f(g, EL_f32, 1), d), g_f(g, EL_f32, 0));
+        Node *out = how->exclude_outside ? g_ew2(g, EW_or, g_ew2(g, EW_lt, at[k], zero), g_ew2(g, EW_gt, at[k], last)) : NULL;
+        if (out != NULL) weight[k] = g_where(g, out, g_f(g, EL_f32, 0), weight[k]);
+        all = all != NULL ? g_ew2(g, EW_add, all, weight[k]) : weight[k];
+    }
+    for (int k = 0; k < taps; k++) {
+        Node *y = picked(g, x, axis, g_ew2(g, EW_min, g_ew2(g, EW_max, at[k], zero), last), a->out);
+        if (left != NULL && how->exclude_outside) weight[k] = g_ew2(g, EW_div, weight[k], all);
+        if (left != NULL && y != NULL) y = g_ew2(g, EW_mul, y, g_unsqueeze(g, g_cast(g, weight[k], (Elem)y->elem), ((1u << x->rank) - 1) & ~(1u << axis)));
+        sum = sum != NULL ? g_ew2(g, EW_add, sum, y) : y;
+    }
+    return sum;
+}
+
+static bool can_be_computed(const How *how, const Axis *a) {
+    return how->place != TF_CROP && !(how->antialias && (isnan(a->scale) || a->scale < 1)) && (isnan(a->scale) || (a->scale > 0 && a->scale < 0x1p30));
 }
 
 static Node *resize(Op *op, Node *x, const How *how, const Axis *axes) {
@@ -211,6 +294,10 @@ static Node *resize(Op *op, Node *x, const How *how, const Axis *axes) {
         if (!ix_is_const(a->in)) {
             y = resize_symbolic(op, y, d, how, a, &done);
             if (done) continue;
+        }
+        if ((!ix_is_const(a->in) || !ix_is_const(a->out)) && can_be_computed(how, a)) {
+            y = resize_computed(op, y, d, how, a);
+            continue;
         }
         if (!op_fixed(op, a->in, &in) || !op_fixed(op, a->out, &out)) return NULL;
         if (out < 0 || out > LONGEST || (in == 0 && out > 0))
@@ -260,22 +347,26 @@ static bool read_how(Op *op, How *how) {
 }
 
 static Ix scaled(Op *op, Ix in, double scale, int d) {
+    enum { PARTS = 64 };
     int64_t size;
     if (!(scale > 0 && scale < 1e6)) return op_error(op, "its scale of axis %d is %g", d, scale);
     if (!ix_is_const(in) && scale >= 1 && scale == floor(scale))
         return ix_muli(op->g, in, f64_to_int_sat(scale, 64, true));
     if (!ix_is_const(in) && 1 / scale == floor(1 / scale)) return ix_divi(op->g, in, f64_to_int_sat(1 / scale, 64, true));
+    if (!ix_is_const(in) && scale * PARTS == floor(scale * PARTS))        // 1.5, 0.75: no float rounds there
+        return ix_divi(op->g, ix_muli(op->g, in, (int64_t)(scale * PARTS)), PARTS);
     if (!op_fixed(op, in, &size)) return NULL;
     float out = (float)size * (float)scale;                  // scales are f32: 22 * 0.4090909 is 9 there, less in f64
     return ix(op->g, f64_to_int_sat(fmin(floor((double)out), 0x1p40), 64, true));
 }
 
-// The factor between two sizes: of symbolic ones if it is whole, else of what they are bound to.
-static bool factor_of(Op *op, Ix in, Ix out, double *scale) {
+// The factor between two sizes: of symbolic ones if it is whole, else NAN, or, `bound`, of what they are bound to.
+static bool factor_of(Op *op, Ix in, Ix out, bool bound, double *scale) {
     int64_t a, b;
     Ix up = ix_divide_exact(op->g, out, in), down = up == NULL ? ix_divide_exact(op->g, in, out) : NULL;
     if (!ix_is_const(in) && ix_const(up, &b)) return *scale = (double)b, true;
     if (!ix_is_const(in) && ix_const(down, &a) && a > 0) return *scale = 1 / (double)a, true;
+    if (!bound && (!ix_is_const(in) || !ix_is_const(out))) return *scale = NAN, true;
     if (!op_fixed(op, in, &a) || !op_fixed(op, out, &b)) return false;
     *scale = a > 0 ? (double)b / (double)a : 1;
     return true;
@@ -295,15 +386,16 @@ static bool keep_aspect(Op *op, Axis *axes, const int *which, int n, bool larger
     return true;
 }
 
-static bool read_sizes(Op *op, Axis *axes, const int *which, int n, int at) {
+static bool read_sizes(Op *op, const How *how, Axis *axes, const int *which, int n, int at) {
     int count = 0;
     const Ix *sizes = op_known(op, at, &count);
     if (sizes == NULL) return false;
     if (count != n) return op_error(op, "has %d sizes for %d axes", count, n), false;
+    bool bound = how->antialias || how->place == TF_CROP || !op_is(op, "keep_aspect_ratio_policy", "stretch", "stretch");
     for (int i = 0; i < n; i++) {
         Axis *a = &axes[which[i]];
         a->out = sizes[i];
-        if (!factor_of(op, a->in, a->out, &a->scale)) return false;
+        if (!factor_of(op, a->in, a->out, bound, &a->scale)) return false;
     }
     if (op_is(op, "keep_aspect_ratio_policy", "stretch", "stretch") || n == 0) return true;
     bool larger = op_is(op, "keep_aspect_ratio_policy", "stretch", "not_smaller");
@@ -321,6 +413,22 @@ static bool use_scales(Op *op, Axis *axes, const int *which, int n, const double
         if (a->out == NULL) return false;
     }
     return true;
+}
+
+// Scales that are quotients of sizes, in / out: what they make of the axes is a size. NULL: they are numbers.
+static double *factors(Op *op, Axis *axes, const int *which, int n, const GRatio *by, int count) {
+    Graph *g = op->g;
+    bool named = false;
+    for (int i = 0; i < count; i++) named |= !ix_is_const(by[i].num) || !ix_is_const(by[i].den);
+    if (!named) return NULL;
+    double *scales = NEW_N(g->arena, double, n + 1);
+    if (count != n) return op_error(op, "has %d scales for %d axes", count, n), scales;
+    for (int i = 0; i < n; i++) {
+        Axis *a = &axes[which[i]];
+        a->out = ix_div(g, ix_mul(g, a->in, by[i].num), by[i].den);
+        if (a->out == NULL || !factor_of(op, a->in, a->out, false, &a->scale)) return scales;
+    }
+    return scales;
 }
 
 static bool read_roi(Op *op, Axis *axes, const int *which, int n) {
@@ -349,7 +457,7 @@ static Node *lower_resize(Op *op) {
         if ((which[i] = chosen != NULL ? g_axis(g, x, chosen[i]) : i) < 0) return NULL;
     if (how.place == TF_CROP && (op_in(op, 1) == NULL || !read_roi(op, axes, which, n))) return NULL;
     if (is_given(op_opt(op, 3))) {
-        if (!read_sizes(op, axes, which, n, 3)) return NULL;
+        if (!read_sizes(op, &how, axes, which, n, 3)) return NULL;
     } else if (op->version < 7) {
         double scales[4] = {1, 1, op_float(op, "height_scale", 0), op_float(op, "width_scale", 0)};
         if (!op_rank(op, x, 4, "its image") || !use_scales(op, axes, which, n, scales, 4)) return NULL;
@@ -361,8 +469,12 @@ static Node *lower_resize(Op *op) {
         for (int i = 0; i < count; i++) scales[i] = (double)attribute[i];
         if (!use_scales(op, axes, which, n, scales, count)) return NULL;
     } else {
-        const double *scales = op_known_floats(op, scales_at, &count);
-        if (scales == NULL || !use_scales(op, axes, which, n, scales, count)) return NULL;
+        const GRatio *ratios = g_known_ratios(g, op_in(op, scales_at), &count);
+        double *by_sizes = ratios != NULL ? factors(op, axes, which, n, ratios, count) : NULL;
+        const double *scales = by_sizes != NULL ? by_sizes : op_known_floats(op, scales_at, &count);
+        if (by_sizes != NULL) {
+            if (g_failed(g) != NULL) return NULL;
+        } else if (scales == NULL || !use_scales(op, axes, which, n, scales, count)) return NULL;
     }
     for (int i = 0; i < n; i++) {
         Axis *a = &axes[which[i]];

@@ -13,7 +13,7 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 TYPES = {np.dtype(k): v for k, v in {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}.items()}
-CASES = {}
+CASES, OPSETS = {}, {"resized": 18}
 
 
 class Model:
@@ -767,8 +767,37 @@ def names(m):
     m.output(m.node("Mul", m.floats("u", ["n", 4], [3, 4]), m.node("Slice", z, m.const(np.array([0])), m.const(np.array([-1])), m.const(np.array([0]))), out="read"))
 
 
+@case
+def resized(m):
+    """Pictures resized to sizes that are names: all ways, up and down; sizes that go through floats and quotients on their way."""
+    x, y = m.floats("x", ["n", 2, "h", "w"], [1, 2, 5, 7]), m.floats("y", ["n", 2, "p", "q"], [1, 2, 9, 4])
+    none, end = m.const(np.zeros(0, np.float32)), iter("abcdefghijkl")
+    def to(**how): m.output(m.node("Resize", x, none, none, sizes, out=next(end), **how))
+    sizes = m.node("Concat", m.node("Shape", x, start=0, end=2), m.node("Shape", y, start=2), axis=0)
+    to(mode="linear")
+    to(mode="linear", coordinate_transformation_mode="align_corners")
+    to(mode="linear", coordinate_transformation_mode="pytorch_half_pixel")
+    to(mode="cubic")
+    to(mode="cubic", coordinate_transformation_mode="asymmetric", cubic_coeff_a=-0.5, exclude_outside=1)
+    to(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+    to(mode="nearest", nearest_mode="round_prefer_ceil")
+    to(mode="nearest", coordinate_transformation_mode="align_corners", nearest_mode="ceil")
+    m.output(m.node("Resize", x, none, m.const(np.array([1, 1, 1.5, 0.75], np.float32)), out=next(end), mode="linear"))
+    floats = [m.node("Cast", m.node("Shape", v, start=2), to=1) for v in (x, y)]
+    scales = m.node("Concat", m.const(np.ones(2, np.float32)), m.node("Div", floats[1], floats[0]), axis=0)
+    m.output(m.node("Resize", x, none, scales, out=next(end), mode="linear"))
+    height, width = m.node("Split", m.node("Shape", x, start=2), axis=0, outs=2, num_outputs=2)
+    one, two, zero = m.const(np.array(1, np.float32)), m.const(np.array([2], np.float32)), m.const(np.array([0]))
+    even = m.node("Cast", m.node("Mul", m.node("Ceil", m.node("Div", m.node("Cast", height, to=1), two)), two), to=7)
+    more = m.node("Concat", m.const(np.zeros(6, np.int64)), m.node("Sub", even, height), zero, axis=0)
+    m.output(m.node("Pad", x, more, out=next(end)))
+    steps = m.node("Range", m.const(np.array(0.5, np.float32)), m.node("Cast", m.node("Squeeze", width), to=1), one)
+    few = m.node("Add", m.node("Div", m.node("Sub", height, m.const(np.array([1]))), m.const(np.array([4]))), m.const(np.array([1])))
+    m.output(m.node("Expand", steps, m.node("Concat", few, width, axis=0), out=next(end)))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
-        model = Model(name)
+        model = Model(name, OPSETS.get(name, 17))
         CASES[name](model)
         model.save()
