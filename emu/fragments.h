@@ -6,14 +6,21 @@
 
 static inline bool element_is_float(Type t) { return ptx_type_kind(t) == 'F'; }
 
+// e4m3 to float, exact: scaled by 2^120, NaN put back.
+static inline float e4m3_to_float(uint32_t b) {
+    uint32_t x = f32_bits(f32_from((b & 0x7f) << 20) * 0x1p120f);
+    x |= (b & 0x7f) == 0x7f ? 0x7f800000u : 0;
+    return f32_from(x | (b & 0x80) << 24);
+}
+
 // Element `h` of a 32-bit word that holds 32 / bits(t) of them, as a double (exact).
 static inline double element_float(uint32_t word, Type t, uint32_t h) {
     switch (t) {
     case T_f16:  return (double)half_to_float(word >> 16 * h & 0xffff);
     case T_bf16: return (double)f32_from(word >> 16 * h << 16);
     case T_tf32: return (double)f32_from(word & ~0x1fffu);
-    case T_e4m3: return (double)e4m3_to_f32((uint8_t)(word >> 8 * h));
-    case T_e5m2: return (double)e5m2_to_f32((uint8_t)(word >> 8 * h));
+    case T_e4m3: return (double)e4m3_to_float(word >> 8 * h & 0xff);
+    case T_e5m2: return (double)half_to_float(word >> 8 * h << 8 & 0xff00);
     default:     return (double)f32_from(word);
     }
 }
@@ -33,6 +40,22 @@ static inline double element_value(uint32_t word, Type t, uint32_t room, uint32_
     if (!element_is_float(t)) return (double)element_int(word, t, h);
     if (ptx_type_bits(t) >= 8) return element_float(word, t, h);
     return small_value(t, word >> room * h >> (t == T_e2m1 && room == 8 ? 2 : 0));
+}
+
+// Elements `h` of n words each, as doubles: the type is looked at once.
+static inline void elements_of(const uint32_t *word, uint32_t n, Type t, uint32_t room, uint32_t h, double *to) {
+#define CASE(type, value) case type: for (uint32_t i = 0; i < n; i++) to[i] = value; return
+    switch (t) {
+    CASE(T_f16,  element_float(word[i], T_f16, h));
+    CASE(T_bf16, element_float(word[i], T_bf16, h));
+    CASE(T_tf32, element_float(word[i], T_tf32, h));
+    CASE(T_e4m3, element_float(word[i], T_e4m3, h));
+    CASE(T_e5m2, element_float(word[i], T_e5m2, h));
+    CASE(T_s8,   (double)element_int(word[i], T_s8, h));
+    CASE(T_u8,   (double)element_int(word[i], T_u8, h));
+    default:     for (uint32_t i = 0; i < n; i++) to[i] = element_value(word[i], t, room, h);
+    }
+#undef CASE
 }
 
 // A sparse A is K / 2 elements wide. For each four of the whole (two of tf32, eight of 4 bits), four bits of metadata say which are

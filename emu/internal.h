@@ -486,7 +486,7 @@ void warp_drain(Warp *);                                       // x_async.c: wha
 uint32_t launch_dynamic_base(const Launch *);                  // offset of dynamic shared memory
 
 // shadow.c
-void shadow_access(Warp *, const Insn *, int lane, uint32_t address, uint32_t size, bool write, bool atomic);
+void shadow_access(Warp *, const Insn *, uint32_t lanes, Block *, const uint32_t *offset, uint32_t size, bool write, bool atomic);
 void shadow_async(Warp *, const Insn *, Block *, uint32_t offset, uint32_t size, bool write,
                   uint32_t agent, uint32_t clock, const uint32_t *vc, const uint32_t *fv);
 void shadow_init(Block *, uint32_t offset, uint32_t size);

@@ -614,6 +614,7 @@ void async_append(Cluster *c, AsyncOp *op) {
     if (c->launch->options.async == EMU_ASYNC_EAGER) async_step(c, true);
 }
 
+// What a wait has run where it stood.
 void async_sweep(Cluster *c) {
     AsyncOp **p = &c->async_first;
     while (*p) {
@@ -629,7 +630,6 @@ void async_sweep(Cluster *c) {
 // Completes the oldest pending operation (any of them, by order_seed), or all.
 static bool async_step(Cluster *c, bool all) {
     bool any = false;
-    async_sweep(c);
     while (c->async_first) {
         AsyncOp **p = &c->async_first;
         if (!all && c->launch->options.order_seed)

@@ -194,16 +194,19 @@ EmuStatus emu_read(EmuContext *ctx, void *bytes, uint64_t address, size_t size) 
 void emu_junk_fill(void *to, size_t size, EmuFill fill, uint64_t seed) {
     uint8_t *p = to;
     uint64_t word[4];
+    size_t   whole = size & ~(size_t)31;
     for (int k = 0; k < 4; k++)
         word[k] = fill == EMU_FILL_NAN      ? ~0ull
                   : fill == EMU_FILL_INF    ? 0x7f807f807f807f80ull
                   : fill == EMU_FILL_RANDOM ? rng_next(&seed)
                                             : 0;
-    for (size_t i = 0; i < size; i += 32) {
-        memcpy(p + i, word, size - i < 32 ? size - i : 32);
-        if (fill == EMU_FILL_RANDOM)
+    if (fill == EMU_FILL_RANDOM)
+        for (size_t i = 0; i < whole; i += 32) {
+            memcpy(p + i, word, 32);
             for (int k = 0; k < 4; k++) word[k] = word[k] * 6364136223846793005ull + 1442695040888963407ull;
-    }
+        }
+    else for (size_t i = 0; i < whole; i += 32) memcpy(p + i, word, 32);
+    memcpy(p + whole, word, size - whole);
 }
 
 EmuStatus emu_fill(EmuContext *ctx, uint64_t address, size_t size, EmuFill fill, uint64_t seed) {

@@ -111,24 +111,34 @@ static void report(Warp *w, const Insn *in, int lane, uint32_t offset, uint64_t 
 
 static inline bool ordered(uint64_t r, const uint32_t *vc) { return record_clock(r) <= vc[record_agent(r)]; }
 
+// An access that is being checked against words, one after the other. What was found to be no conflict once is none again.
+typedef struct Access {
+    uint64_t mine, fine;
+    const uint32_t *vc;
+    bool     write, old_write;    // old_write: of what conflicts
+} Access;
+
+static inline bool conflicts(const Access *a, uint64_t r, uint64_t mine) {
+    return record_agent(r) != record_agent(mine) && record_bytes(r) & record_bytes(mine) && !(r & mine & 1) && !ordered(r, a->vc);
+}
+
 // One word. Returns the record it conflicts with, 0 if none.
-static uint64_t touch(Shadow *s, uint64_t mine, const uint32_t *vc, uint32_t bytes, bool write, bool *old_write) {
-    if (write ? s->write == mine && !s->read[0] : s->read[0] == mine) return 0;     // nothing happened since
+static inline uint64_t touch(Access *a, Shadow *s, uint64_t mine) {
+    if (a->write ? s->write == mine && !s->read[0] : s->read[0] == mine) return 0;     // nothing happened since
     uint32_t agent = record_agent(mine);
     uint64_t bad = 0, old = s->write;
-    if (old && record_agent(old) != agent && record_bytes(old) & bytes && !(old & mine & 1) && !ordered(old, vc))
-        bad = old, *old_write = true;
-    if (!write) {
+    if (old && old != a->fine) {
+        if (conflicts(a, old, mine)) bad = old, a->old_write = true;
+        else if (record_bytes(mine) == 15) a->fine = old;
+    }
+    if (!a->write) {
         if (record_agent(s->read[0]) != agent && s->read[0]) s->read[1] = s->read[0];
         else if (record_clock(s->read[0]) == record_clock(mine)) mine |= s->read[0] & 15ull << 23;
         s->read[0] = mine;
         return bad;
     }
-    for (int i = 0; i < 2 && !bad; i++) {
-        uint64_t r = s->read[i];
-        if (r && record_agent(r) != agent && record_bytes(r) & bytes && !(r & mine & 1) && !ordered(r, vc))
-            bad = r, *old_write = false;
-    }
+    for (int i = 0; i < 2 && !bad; i++)
+        if (s->read[i] && conflicts(a, s->read[i], mine)) bad = s->read[i], a->old_write = false;
     if (old && record_agent(old) == agent && record_clock(old) == record_clock(mine)) mine |= old & 15ull << 23;
     s->write = mine;
     s->read[0] = s->read[1] = 0;
@@ -147,18 +157,20 @@ static bool stores_same(const Warp *w, const Insn *in, int lane, const Block *b,
     return true;
 }
 
-void shadow_access(Warp *w, const Insn *in, int lane, uint32_t address, uint32_t size, bool write, bool atomic) {
-    uint32_t offset, insn = (uint32_t)(in - w->launch->module->code);
-    Block *b = shared_block(w, address, &offset);
-    uint64_t mine = record_of(w->agent, w->vc[w->agent], 15, insn, atomic);
-    for (uint32_t at = offset, end = offset + size; at < end; at = (at | 3) + 1) {
-        uint32_t from = at & 3, to = (end - (at & ~3u) < 4 ? end - (at & ~3u) : 4),
-                 bytes = ((1u << to) - 1) & ~((1u << from) - 1);
-        bool old_write = false;
-        uint64_t bad = touch(&b->shadow[at >> 2], (mine & ~(15ull << 23)) | (uint64_t)bytes << 23, w->vc, bytes, write,
-                             &old_write);
-        if (bad && old_write && w->storing == in && !(record_agent(bad) % AGENTS) && stores_same(w, in, lane, b, offset, at, bytes)) continue;
-        if (bad) report(w, in, lane, at, bad, write, old_write);
+// Of the lanes in `lanes`, one after the other, in one block: size bytes at offset[l].
+void shadow_access(Warp *w, const Insn *in, uint32_t lanes, Block *b, const uint32_t *offset, uint32_t size, bool write, bool atomic) {
+    uint32_t insn = (uint32_t)(in - w->launch->module->code);
+    Access a = {.mine = record_of(w->agent, w->vc[w->agent], 0, insn, atomic), .vc = w->vc, .write = write};
+    for (; lanes; lanes &= lanes - 1) {
+        int lane = __builtin_ctz(lanes);
+        for (uint32_t at = offset[lane], end = at + size; at < end; at = (at | 3) + 1) {
+            uint32_t from = at & 3, to = (end - (at & ~3u) < 4 ? end - (at & ~3u) : 4),
+                     bytes = ((1u << to) - 1) & ~((1u << from) - 1);
+            uint64_t bad = touch(&a, &b->shadow[at >> 2], a.mine | (uint64_t)bytes << 23);
+            if (!bad) continue;
+            if (a.old_write && w->storing == in && !(record_agent(bad) % AGENTS) && stores_same(w, in, lane, b, offset[lane], at, bytes)) continue;
+            report(w, in, lane, at, bad, write, a.old_write);
+        }
     }
 }
 
@@ -166,15 +178,16 @@ void shadow_access(Warp *w, const Insn *in, int lane, uint32_t address, uint32_t
 // on having been fenced.
 void shadow_async(Warp *w, const Insn *in, Block *b, uint32_t offset, uint32_t size, bool write,
                   uint32_t agent, uint32_t clock, const uint32_t *vc, const uint32_t *fv) {
-    uint32_t insn = (uint32_t)(in - w->launch->module->code);
+    uint64_t fenced = 0;          // a write that is known to be
+    Access a = {.mine = record_of(agent, clock, 15, (uint32_t)(in - w->launch->module->code), false), .vc = vc, .write = write};
     for (uint32_t at = offset & ~3u; at < offset + size; at += 4) {
         Shadow *s = &b->shadow[at >> 2];
-        bool old_write = false;
-        uint64_t before = s->write, bad = touch(s, record_of(agent, clock, 15, insn, false), vc, 15, write, &old_write);
+        uint64_t before = s->write, bad = touch(&a, s, a.mine);
         if (bad) {
-            report(w, in, __builtin_ctz(w->active ? w->active : 1), at, bad, write, old_write);
+            report(w, in, __builtin_ctz(w->active ? w->active : 1), at, bad, write, a.old_write);
             return;
         }
+        if (before == fenced) continue;
         if (fv && !write && before && record_agent(before) % AGENTS <= AGENT_COPY &&
             record_clock(before) > fv[record_agent(before)]) {
             char where[160], other[160];
@@ -185,5 +198,6 @@ void shadow_async(Warp *w, const Insn *in, Block *b, uint32_t offset, uint32_t s
                   where, w->cluster->warps[record_agent(before) / AGENTS].id, other);
             return;
         }
+        fenced = before;
     }
 }

@@ -92,7 +92,11 @@ static uint8_t *shared_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool
         emu_fault(w, in, l, EMU_FAULT_UNINITIALISED, "read of %u bytes of shared memory that nothing wrote: %s", size,
                   where);
     }
-    if (w->launch->races) shadow_access(w, in, l, at, size, write, (in->flags & F_ATOMIC) != 0);
+    if (w->launch->races) {
+        u32 offsets[32];
+        offsets[l] = offset;
+        shadow_access(w, in, 1u << l, b, offsets, size, write, (in->flags & F_ATOMIC) != 0);
+    }
     return b->shared + offset;
 }
 
@@ -257,8 +261,26 @@ static inline Reach reach_of(Warp *w, const Insn *in, u64 *at) {
     return r;
 }
 
-static inline u32 shared_pointers(Warp *w, const Insn *in, uint8_t **p, const u64 *at, u32 size, bool write, bool cluster) {
-    u32 ok = 0;
+// All in the warp's own block, which has those bytes, and initialised, where they are read: nothing is to be said of a single lane.
+static inline bool all_own(const Warp *w, const u32 *offset, const Reach *r, u32 size, bool write) {
+    const Block *b = w->block;
+    u64 own = (u64)b->rank << RANK_SHIFT, low = r->low & 0xffffffffu, high = r->high & 0xffffffffu;
+    if (low < own + SHARED_START || high < low || high - own > b->shared_size || size > b->shared_size - (high - own)) return false;
+    if (write || w->launch->options.allow_uninitialised) return true;
+    bool fine = true;
+    for (u32 m = w->active; m && fine; m &= m - 1) fine = shadow_is_init(b, offset[__builtin_ctz(m)], size);
+    return fine;
+}
+
+static inline u32 shared_pointers(Warp *w, const Insn *in, uint8_t **p, const u64 *at, const Reach *r, u32 size, bool write, bool cluster) {
+    u32 ok = 0, offset[32];
+    for (u32 l = 0; l < 32; l++) offset[l] = (u32)at[l] & ((1u << RANK_SHIFT) - 1);
+    if (r->low >> 32 == r->high >> 32 && all_own(w, offset, r, size, write)) {
+        for (u32 l = 0; l < 32; l++) p[l] = w->block->shared + offset[l];
+        if (write) for (u32 m = w->active; m; m &= m - 1) shadow_init(w->block, offset[__builtin_ctz(m)], size);
+        if (w->launch->races) shadow_access(w, in, w->active, w->block, offset, size, write, (in->flags & F_ATOMIC) != 0);
+        return w->active;
+    }
     for (u32 m = w->active; m; m &= m - 1) {
         int l = __builtin_ctz(m);
         p[l] = shared_at(w, in, l, (u32)at[l], size, write, cluster);
@@ -292,7 +314,7 @@ u32 VARIANT(pointers)(Warp *w, const Insn *in, uint8_t **p, u32 size, bool write
         break;
     case SPACE_SHARED: case SPACE_CLUSTER:
         if (counted) count_banks(w, at, active, size);
-        if (aligned) return shared_pointers(w, in, p, at, size, write, space == SPACE_CLUSTER);
+        if (aligned) return shared_pointers(w, in, p, at, &r, size, write, space == SPACE_CLUSTER);
         break;
     case SPACE_PARAM:
         if (r.low == r.high && !write && (r.low & ~WINDOW_MASK) + size <= w->launch->kernel->info.param_bytes && aligned) {

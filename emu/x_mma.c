@@ -12,7 +12,7 @@
 // column: of A by a byte of lane 4 g + 2 * thread (rows 8.. of the next one), of B of lane 4 * column + thread.
 //
 // m8n8k4 of f16 is older than all of this: four products side by side, each of eight lanes, see quads.
-#include "emu/fragments.h"
+#include "emu/panels.h"
 
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -56,84 +56,83 @@ static const struct Family {
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
-typedef struct Operands { double a[16][MAX_K], b[MAX_K][8], c[16][8]; } Operands;
+// A as the registers have it, element h of register r in lane l in a[32 (e r + h) + l]; where a sparse A or scales ask for it,
+// by rows of MAX_K. B in the order of a panel.
+typedef struct Operands {
+    double   a[16 * MAX_K];
+    Four     b[2 * MAX_K], c[32];
+    uint16_t at[MAX_K];           // where column k of A's row 0 is
+    u32      step, second;        // from there to row 1, and to row 8
+} Operands;
 
-// The elements of lane l's word, in order.
-static void elements(const Warp *w, u32 slot, u32 l, Type t, u32 room, double *to) {
-    if (t == T_f64) { *to = f64_from(lane64(w, slot)[l]); return; }
-    u32 word = lane32(w, slot)[l];
-    switch (t) {
-    case T_f16:  to[0] = element_float(word, T_f16, 0), to[1] = element_float(word, T_f16, 1); return;
-    case T_bf16: to[0] = element_float(word, T_bf16, 0), to[1] = element_float(word, T_bf16, 1); return;
-    case T_s8:   for (u32 h = 0; h < 4; h++) to[h] = (double)element_int(word, T_s8, h); return;
-    default:     for (u32 h = 0; h < 32 / room; h++) to[h] = element_value(word, t, room, h);
-    }
+static u32 per_word(const Mma *t) { return t->room == 64 ? 1 : 32 / t->room; }
+
+// The elements of a register, of all lanes: to[32 h + l].
+static void elements(const Warp *w, u32 slot, const Mma *t, Type type, u32 e, double *to) {
+    if (type == T_f64) memcpy(to, lane64(w, slot), 32 * sizeof *to);
+    else for (u32 h = 0; h < e; h++) elements_of(lane32(w, slot), 32, type, t->room, h, to + 32 * h);
+}
+
+static double a_at(const Operands *o, u32 i, u32 k) { return o->a[o->at[k] + i % 8 * o->step + i / 8 * o->second]; }
+
+static void by_rows(const Mma *t, Operands *o) {
+    for (u32 k = 0; k < t->k; k++) o->at[k] = (uint16_t)k;
+    o->step = MAX_K, o->second = 8 * MAX_K;
+}
+
+static void spread_a(const Warp *w, const Mma *t, const u32 *as, Operands *o) {
+    u32 e = per_word(t), wide = t->m == 16 ? 2 : 1;
+    for (u32 r = 0; r < t->na; r++) elements(w, as[r], t, t->a, e, o->a + 32 * e * r);
+    for (u32 k = 0; k < t->k; k++) o->at[k] = (uint16_t)(32 * (e * wide * (k / e / 4) + k % e) + k / e % 4);
+    o->step = 4, o->second = 32 * e;
+    if (!t->scales) return;
+    double rows[16][MAX_K];
+    for (u32 i = 0; i < t->m; i++)
+        for (u32 k = 0; k < t->k; k++) rows[i][k] = a_at(o, i, k);
+    memcpy(o->a, rows, sizeof rows);
+    by_rows(t, o);
 }
 
 // False: metadata that names no element, or one twice, which is reported.
-static bool spread_a(Warp *w, const Insn *in, const Mma *t, const u32 *as, const u32 *meta, Operands *o) {
-    u32 e = t->room == 64 ? 1 : 32 / t->room;
-    if (t->sparse) memset(o->a, 0, sizeof o->a);
-    for (u32 r = 0; r < t->na; r++)
-        for (u32 l = 0; l < 32; l++) {
-            double v[32];
-            u32 row = l / 4 + (t->m == 16 ? 8 * (r & 1) : 0), first = e * (l % 4) + 4 * e * (t->m == 16 ? r >> 1 : r);
-            elements(w, as[r], l, t->a, t->room, t->sparse ? v : &o->a[row][first]);
-            for (u32 h = 0; t->sparse && h < e; h++) {
-                u32 what, k = sparse_column(meta, t->room, t->k, t->select, row, first + h, &what);
+static bool spread_sparse(Warp *w, const Insn *in, const Mma *t, const u32 *as, const u32 *meta, Operands *o) {
+    double v[32 * 32];
+    u32 e = per_word(t);
+    memset(o->a, 0, sizeof o->a);
+    by_rows(t, o);
+    for (u32 r = 0; r < t->na; r++) {
+        elements(w, as[r], t, t->a, e, v);
+        for (u32 l = 0; l < 32; l++)
+            for (u32 h = 0; h < e; h++) {
+                u32 row = l / 4 + 8 * (r & 1), what, k = sparse_column(meta, t->room, t->k, t->select, row, e * (l % 4) + 4 * e * (r >> 1) + h, &what);
                 if (k == ~0u || (t->ordered && (what & 3) > what >> 2)) {
                     emu_fault(w, in, (int)l, EMU_FAULT_BAD_OPERAND, "metadata 0x%x of row %u of a sparse A%s", what, row, k == ~0u ? "" : ", which is not in order");
                     return false;
                 }
-                o->a[row][k & (MAX_K - 1)] = v[h];
+                o->a[row * MAX_K + (k & (MAX_K - 1))] = v[32 * h + l];
             }
-        }
+    }
     return true;
 }
 
+// Lanes 4 g .. 4 g + 3 have column g, of four neighbouring words of k: four columns turned give four half rows of the panel.
 static void spread_b(const Warp *w, const Mma *t, const u32 *bs, Operands *o) {
-    u32 e = t->room == 64 ? 1 : 32 / t->room;
-    double v[32];
-    for (u32 r = 0; r < t->nb; r++)
-        for (u32 l = 0; l < 32; l++) {
-            elements(w, bs[r], l, t->b, t->room, v);
-            for (u32 h = 0; h < e; h++) o->b[e * (l % 4) + h + 4 * e * r][l / 4] = v[h];
-        }
-}
-
-static double load_sum(const Warp *w, const u32 *cs, Type t, u32 i, u32 l) {
-    switch (t) {
-    case T_f64: return f64_from(lane64(w, cs[i])[l]);
-    case T_f32: return (double)f32_from(lane32(w, cs[i])[l]);
-    case T_s32: return (double)(int32_t)lane32(w, cs[i])[l];
-    default:    return (double)f16_to_f32((uint16_t)(lane32(w, cs[i / 2])[l] >> 16 * (i & 1)));
+    double v[32 * 32];
+    u32 e = per_word(t);
+    for (u32 r = 0; r < t->nb; r++) {
+        elements(w, bs[r], t, t->b, e, v);
+        for (u32 h = 0; h < e; h++)
+            for (u32 odd = 0; odd < 2; odd++) {
+                const double *from = v + 32 * h + 4 * odd;
+                for (u32 c = 0; c < 4; c++) o->b[2 * (e * c + h + 4 * e * r) + odd] = (Four){from[c], from[8 + c], from[16 + c], from[24 + c]};
+            }
     }
 }
 
-static void store_sum(const Warp *w, const u32 *ds, const Mma *t, u32 i, u32 l, double v) {
-    if (t->d == T_f64) lane64(w, ds[i])[l] = f64_bits(v);
-    else if (t->d == T_f32) lane32(w, ds[i])[l] = canonical((float)v);
-    else if (t->d == T_s32) {
-        if (t->satfinite) v = v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v;
-        lane32(w, ds[i])[l] = (u32)(int64_t)v;
-    } else {
-        u32 h = v != v ? 0x7fff : f16_from_f64(v), *to = &lane32(w, ds[i / 2])[l];
-        *to = i & 1 ? (*to & 0xffff) | h << 16 : (*to & 0xffff0000u) | h;
-    }
-}
-
-static void multiply(const Mma *t, Operands *o) {
-    for (u32 i = 0; i < t->m; i++) {
-        double sum[8];
-        for (int j = 0; j < 8; j++) sum[j] = o->c[i][j];
-        for (u32 x = 0; x < t->k; x++) {
-            double a = o->a[i][x];
-            const double *b = o->b[x];
-            if (t->popc == 1) for (int j = 0; j < 8; j++) sum[j] += a + b[j] - 2 * a * b[j];
-            else for (int j = 0; j < 8; j++) sum[j] += a * b[j];
-        }
-        for (int j = 0; j < 8; j++) o->c[i][j] = sum[j];
-    }
+// Of bits, those that differ: the sum of a + b - 2 a b.
+static void multiply_xor(const Mma *t, Operands *o) {
+    for (u32 i = 0; i < t->m; i++)
+        for (u32 x = 0; x < t->k; x++)
+            for (u32 h = 0; h < 2; h++) o->c[2 * i + h] += a_at(o, i, x) + o->b[2 * x + h] - 2 * a_at(o, i, x) * o->b[2 * x + h];
 }
 
 // at: scales of A, then {byte, thread} of it, then the same of B.
@@ -143,8 +142,8 @@ static void scale_blocks(const Warp *w, const Mma *t, const u32 *at, Operands *o
     for (u32 k = 0; k < t->k; k++) {
         u32 part = k / (t->k / t->scales);
         for (u32 i = 0; i < 16; i++)
-            o->a[i][k] *= small_value(t->scale, lane32(w, at[0])[4 * (i % 8) + 2 * (which[1] & 1) + i / 8] >> 8 * ((which[0] + part) & 3) & 0xff);
-        for (u32 j = 0; j < 8; j++) o->b[k][j] *= small_value(t->scale, lane32(w, at[3])[4 * j + (which[3] & 3)] >> 8 * ((which[2] + part) & 3) & 0xff);
+            o->a[i * MAX_K + k] *= small_value(t->scale, lane32(w, at[0])[4 * (i % 8) + 2 * (which[1] & 1) + i / 8] >> 8 * ((which[0] + part) & 3) & 0xff);
+        for (u32 j = 0; j < 8; j++) ((double *)o->b)[8 * k + panel_place(j)] *= small_value(t->scale, lane32(w, at[3])[4 * j + (which[3] & 3)] >> 8 * ((which[2] + part) & 3) & 0xff);
     }
 }
 
@@ -154,17 +153,16 @@ static void x_mma(Warp *w, const Insn *in) {
     Operands o;
     if (!warp_converge(w, in, 0xffffffffu)) return;
     w->count.mma_flops += 2ull * t->m * 8 * t->k;
-    if (!spread_a(w, in, t, as, t->sparse ? lane32(w, *more) : NULL, &o)) return;
+    if (!t->sparse) spread_a(w, t, as, &o);
+    else if (!spread_sparse(w, in, t, as, lane32(w, *more), &o)) return;
     spread_b(w, t, bs, &o);
     if (t->scales) scale_blocks(w, t, more + t->sparse, &o);
-    u32 values = t->m / 4;                               // of C and D in a lane
-#define SUM(i, l) o.c[(l) / 4 + 8 * ((i) >> 1)][2 * ((l) % 4) + ((i) & 1)]
-    for (u32 i = 0; i < values; i++)
-        for (u32 l = 0; l < 32; l++) SUM(i, l) = load_sum(w, cs, t->c, i, l);
-    multiply(t, &o);
-    for (u32 i = 0; i < values; i++)
-        for (u32 l = 0; l < 32; l++) store_sum(w, in->list, t, i, l, SUM(i, l));
-#undef SUM
+    u32 eights = t->m / 8;
+    for (u32 i = 0; i < eights; i++) sums_load(w, t->c, cs + (t->c == T_f16 ? i : 2 * i), o.c + 16 * i);
+    if (t->popc == 1) multiply_xor(t, &o);
+    else for (u32 i = 0; i < eights; i++)
+        (t->a == T_f64 ? multiply_rounded : multiply_exact)(o.a + i * o.second, o.at, o.step, o.b, t->k, o.c + 16 * i, 8);
+    for (u32 i = 0; i < eights; i++) sums_store(w, t->d, t->satfinite, in->list + (t->d == T_f16 ? i : 2 * i), o.c + 16 * i);
 }
 
 // Lanes 4 q .. 4 q + 3 and those 16 further on multiply 8 x 4 by 4 x 8. h = l / 16, c = l % 4:
@@ -176,6 +174,19 @@ static void quad_place(Type t, u32 l, u32 i, u32 *row, u32 *column) {
     u32 c = l % 4, h = 4 * (l / 16);
     *row = t == T_f16 ? c + h : (c & 1) + (i & 2) + h;
     *column = t == T_f16 ? i : (i & 4) + (c & 2) + (i & 1);
+}
+
+static double load_sum(const Warp *w, const u32 *cs, Type t, u32 i, u32 l) {
+    return t == T_f32 ? (double)f32_from(lane32(w, cs[i])[l]) : (double)half_to_float(lane32(w, cs[i / 2])[l] >> 16 * (i & 1) & 0xffff);
+}
+
+static void store_sum(const Warp *w, const u32 *ds, Type t, u32 i, u32 l, double v) {
+    if (t == T_f32) {
+        lane32(w, ds[i])[l] = canonical((float)v);
+        return;
+    }
+    u32 h = sum_word(T_f16, v, false), *to = &lane32(w, ds[i / 2])[l];
+    *to = i & 1 ? (*to & 0xffff) | h << 16 : (*to & 0xffff0000u) | h;
 }
 
 static void x_quads(Warp *w, const Insn *in) {
@@ -206,7 +217,7 @@ static void x_quads(Warp *w, const Insn *in) {
     for (u32 l = 0; l < 32; l++)
         for (u32 i = 0; i < 8; i++) {
             quad_place(t->d, l, i, &row, &column);
-            store_sum(w, in->list, t, i, l, c[l / 4 % 4][row][column]);
+            store_sum(w, in->list, t->d, i, l, c[l / 4 % 4][row][column]);
         }
 }
 

@@ -16,7 +16,7 @@
 // and with a swizzle address bits 4.. are exclusive-ored with bits 7.. (the base offset subtracted). As with
 // mma.sync, products are exact, sums in double, rounded once per instruction. A sparse A (.sp) is K / 2 wide, in shared
 // memory too; each warp's metadata, for its 16 rows, is that of mma.sp (fragments.h). Bits are multiplied: .and, .popc.
-#include "emu/fragments.h"
+#include "emu/panels.h"
 
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -31,7 +31,8 @@ typedef struct Wgmma {
     u32  k_a, select;             // k of what A holds: half of it if sparse
 } Wgmma;
 
-typedef struct Operands { double *a, *b; } Operands;   // a[64][k], b[k][256]
+// a[64][k]; b: panels of eight columns, k deep each.
+typedef struct Operands { double *a; Four *b; } Operands;
 
 // ---- Descriptors
 
@@ -65,58 +66,29 @@ static u32 chunk_at(const Place *p, bool mn_major, u32 row, u32 byte) {
             }                                                                                 \
     } while (0)
 
-static double element_of(const uint8_t *p, Type t, u32 i) {
-    u32 bits = ptx_type_bits(t), word;
-    memcpy(&word, p + i * bits / 32 * 4, 4);
-    return element_value(word, t, bits, i % (32 / bits));
+// The elements of 16 bytes.
+static void chunk_elements(const uint8_t *from, Type t, double *to) {
+    u32 word[4], bits = ptx_type_bits(t), e = 32 / bits;
+    memcpy(word, from, sizeof word);
+    for (u32 h = 0; h < e; h++) {
+        double v[4];
+        elements_of(word, 4, t, bits, h, v);
+        for (u32 i = 0; i < 4; i++) to[e * i + h] = v[i];
+    }
 }
 
-static void fetch(const Block *b, u64 desc, bool mn_major, Type t, u32 mn, u32 k, double *out, u32 mn_step, u32 k_step) {
+// Element (mn, k) goes to out[place[mn] + k * k_step].
+static void fetch(const Block *b, u64 desc, bool mn_major, Type t, u32 mn, u32 k, double *out, const u32 *place, u32 k_step) {
     Place p = place_of(desc);
     u32 bits = ptx_type_bits(t), per = 128 / bits;
     EACH_CHUNK(&p, mn_major, mn, k, bits, {
-        const uint8_t *from = b->shared + at;
-        double *to = out + (mn_major ? row * k_step + byte * 8 / bits * mn_step : row * mn_step + byte * 8 / bits * k_step);
-        u32 step = mn_major ? mn_step : k_step;
-        if (at + 16 > b->shared_size) {
-            for (u32 i = 0; i < per; i++) to[i * step] = 0;
-            continue;
-        }
-        switch (t) {
-        case T_bf16:
-            for (u32 i = 0; i < 8; i++) {
-                uint16_t h;
-                memcpy(&h, from + 2 * i, 2);
-                to[i * step] = (double)f32_from((u32)h << 16);
-            }
-            break;
-        default:
-            for (u32 i = 0; i < per; i++) to[i * step] = element_of(from, t, i);
-        }
+        double v[128];
+        u32 first = byte * 8 / bits;
+        if (at + 16 <= b->shared_size) chunk_elements(b->shared + at, t, v);
+        else memset(v, 0, sizeof v);
+        if (mn_major) for (u32 i = 0; i < per; i++) out[place[first + i] + row * k_step] = v[i];
+        else for (u32 i = 0; i < per; i++) out[place[row] + (first + i) * k_step] = v[i];
     });
-}
-
-#ifdef EMU_V3
-#define MULTIPLY_ADD(a, b, c) __builtin_fma(a, b, c)
-#else
-#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))          // the same: the product is exact
-#endif
-
-// acc[64][n] += a[64][k] * b[k][n], four rows and eight columns at a time.
-static void multiply(const Operands *o, u32 n, u32 k, double (*acc)[256]) {
-    for (u32 i = 0; i < 64; i += 4)
-        for (u32 j = 0; j < n; j += 8) {
-            double s[4][8];
-            for (u32 r = 0; r < 4; r++) memcpy(s[r], &acc[i + r][j], sizeof s[r]);
-            for (u32 x = 0; x < k; x++) {
-                const double *b = &o->b[256 * x + j];
-                for (u32 r = 0; r < 4; r++) {
-                    double a = o->a[(i + r) * k + x];
-                    for (u32 c = 0; c < 8; c++) s[r][c] = MULTIPLY_ADD(a, b[c], s[r][c]);
-                }
-            }
-            for (u32 r = 0; r < 4; r++) memcpy(&acc[i + r][j], s[r], sizeof s[r]);
-        }
 }
 
 // From K / 2 columns of A to K.
@@ -137,50 +109,39 @@ static void unpack(Warp *const warps[4], AsyncOp *const ops[4], const Wgmma *t, 
 static void run(Warp *const warps[4], AsyncOp *const ops[4]) {
     const Wgmma *t = ops[0]->in->extra;
     Operands own, *o = &own;
-    double (*acc)[256] = emu_got(malloc(64 * sizeof *acc + t->k * (64 + 256) * sizeof *own.a));
-    o->a = (void *)(acc + 64);
-    o->b = o->a + t->k * 64;
+    u32 place[256];
+    uint16_t at[256];
+    for (u32 i = 0; i < t->k; i++) at[i] = (uint16_t)i;
+    o->b = emu_got(aligned_alloc(64, t->k * (64 + t->n) * sizeof *own.a));
+    o->a = (double *)o->b + t->k * t->n;
     if (t->registers) {
         u32 e = 32 / ptx_type_bits(t->a);
         for (u32 i = 0; i < 4; i++)
-            for (u32 r = 0; r < 4; r++) {
-                const u32 *reg = lane32(warps[i], ops[i]->in->list[t->nd + r]);
-                for (u32 l = 0; l < 32; l++)
-                    for (u32 h = 0; h < e; h++)
-                        o->a[(16 * i + l / 4 + 8 * (r & 1)) * t->k + e * (l % 4) + h + 4 * e * (r >> 1)] = element_value(reg[l], t->a, 32 / e, h);
-            }
-    } else fetch(warps[0]->block, ops[0]->desc[0], t->trans_a, t->a, 64, t->k_a, o->a, t->k, 1);
+            for (u32 r = 0; r < 4; r++)
+                for (u32 h = 0; h < e; h++) {
+                    double v[32];
+                    elements_of(lane32(warps[i], ops[i]->in->list[t->nd + r]), 32, t->a, 32 / e, h, v);
+                    for (u32 l = 0; l < 32; l++) o->a[(16 * i + l / 4 + 8 * (r & 1)) * t->k + e * (l % 4) + h + 4 * e * (r >> 1)] = v[l];
+                }
+    } else {
+        for (u32 i = 0; i < 64; i++) place[i] = i * t->k;
+        fetch(warps[0]->block, ops[0]->desc[0], t->trans_a, t->a, 64, t->k_a, o->a, place, 1);
+    }
     if (t->sparse) unpack(warps, ops, t, o);
-    fetch(warps[0]->block, ops[0]->desc[1], t->trans_b, t->b, t->n, t->k, o->b, 1, 256);
+    for (u32 i = 0; i < t->n; i++) place[i] = i / 8 * 8 * t->k + panel_place(i);
+    fetch(warps[0]->block, ops[0]->desc[1], t->trans_b, t->b, t->n, t->k, (double *)o->b, place, 8);
     if (t->sign_a * t->sign_b < 0)
-        for (u32 i = 0; i < 64; i++)
-            for (u32 x = 0; x < t->k; x++) o->a[i * t->k + x] = -o->a[i * t->k + x];
-    bool half = t->d == T_f16, integer = t->d == T_s32;
+        for (u32 i = 0; i < 64 * t->k; i++) o->a[i] = -o->a[i];
     for (u32 i = 0; i < 4; i++)
-        for (u32 r = 0; r < t->n / 2; r++) {
-            const u32 *reg = lane32(warps[i], ops[i]->in->list[half ? r / 2 : r]);
-            for (u32 l = 0; l < 32; l++) {
-                double *to = &acc[16 * i + l / 4 + 8 * (r >> 1 & 1)][8 * (r >> 2) + 2 * (l % 4) + (r & 1)];
-                if (!ops[i]->scale_d) *to = 0;
-                else *to = half ? (double)f16_to_f32((uint16_t)(reg[l] >> 16 * (r & 1))) : integer ? (double)(int32_t)reg[l] : (double)f32_from(reg[l]);
-            }
+        for (u32 j = 0; j < t->n / 8; j++) {
+            const u32 *regs = ops[i]->in->list + (t->d == T_f16 ? 2 * j : 4 * j), second = t->d == T_f16 ? 1 : 2;
+            Four c[32] = {{0}};
+            if (ops[i]->scale_d) sums_load(warps[i], t->d, regs, c), sums_load(warps[i], t->d, regs + second, c + 16);
+            multiply_exact(o->a + 16 * i * t->k, at, t->k, o->b + 2 * j * t->k, t->k, c, 16);
+            sums_store(warps[i], t->d, t->satfinite, regs, c);
+            sums_store(warps[i], t->d, t->satfinite, regs + second, c + 16);
         }
-    multiply(o, t->n, t->k, acc);
-    for (u32 i = 0; i < 4; i++)
-        for (u32 r = 0; r < t->n / 2; r++) {
-            u32 *reg = lane32(warps[i], ops[i]->in->list[half ? r / 2 : r]);
-            for (u32 l = 0; l < 32; l++) {
-                double v = acc[16 * i + l / 4 + 8 * (r >> 1 & 1)][8 * (r >> 2) + 2 * (l % 4) + (r & 1)];
-                if (half) {
-                    u32 h = v != v ? 0x7fff : f16_from_f64(v);
-                    reg[l] = r & 1 ? (reg[l] & 0xffff) | h << 16 : (reg[l] & 0xffff0000u) | h;
-                } else if (integer) {
-                    if (t->satfinite) v = v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v;
-                    reg[l] = (u32)(int64_t)v;
-                } else reg[l] = canonical((float)v);
-            }
-        }
-    free(acc);
+    free(o->b);
 }
 
 // ---- The warpgroup's queue

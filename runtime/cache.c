@@ -154,6 +154,10 @@ static int by_age(const void *x, const void *y) {
     return (a->tv_nsec > b->tv_nsec) - (a->tv_nsec < b->tv_nsec);
 }
 
+// Looking at every file takes longer than writing one. So some files, by their names' hash and as often as they are large,
+// look for all: on average when a 64th of the bound was written.
+static bool looks(const Buf *path, uint64_t bytes) { return hash(0, path->p, path->n) % (bound() / 64 + 1) <= bytes; }
+
 // Down to nine tenths of the bound, so that the next files find room; and what a process that died left unfinished.
 static void keep_bound(void) {
     Listing l = {0};
@@ -197,7 +201,7 @@ void cache_put(const Buf *key, const Buf *bytes) {
         bool fine = file_put(fd, &h, sizeof h) && file_put(fd, key->p, key->n) && file_put(fd, bytes->p, bytes->n);
         fine = close(fd) == 0 && fine && rename(temp.p, path.p) == 0;
         if (!fine) unlink(temp.p);
-        else keep_bound();
+        else if (looks(&path, bytes->n)) keep_bound();
     }
     buf_free(&path);
     buf_free(&folder);

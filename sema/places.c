@@ -14,6 +14,7 @@ typedef struct Places {
     TKernel *k;
     Clauses  all;                        // clauses that make more than one program
     Clauses *var, *axis;                 // by id
+    int     *begins, pass;               // by axis: the last pass that looked at where it begins
     Clauses  around;                     // conditions around the statement
     bool     changed, last, said;       // the last pass: all is known, and said
 } Places;
@@ -44,7 +45,9 @@ static Clauses of_expr(Places *p, const TExpr *x) {
     Clauses m = of_kids(p, x, 0, x->nkid);
     for (int i = 0; i < x->type.naxes; i++) {
         TAxis *ax = x->type.axis[i];
-        if (ax->lo) grow(p, &p->axis[ax->id], of_expr(p, ax->lo));
+        if (!ax->lo || p->begins[ax->id] == p->pass) continue;
+        p->begins[ax->id] = p->pass;
+        grow(p, &p->axis[ax->id], of_expr(p, ax->lo));
     }
     if (x->kind == TX_var) return m | p->var[x->var->id];
     if (x->kind == TX_axis) return m | of_axis(p, x->axis[0]);
@@ -153,13 +156,18 @@ static Clauses several(const TKernel *k) {
 
 void check_places(Check *c) {
     TKernel *k = c->k;
-    Places p = {c, k, several(k), NEW_N(c->a, Clauses, k->nvars + 1), NEW_N(c->a, Clauses, k->naxes + 1), 0, false, false, false};
+    Places p = {.c = c, .k = k, .all = several(k)};
     if (!p.all || c->failed) return;
+    p.var = NEW_N(c->a, Clauses, k->nvars + 1);
+    p.axis = NEW_N(c->a, Clauses, k->naxes + 1);
+    p.begins = NEW_N(c->a, int, k->naxes + 1);
     for (int g = 0; g < k->ngrid; g++) p.var[k->grid[g].var->id] = p.all & 1u << g;
     do {
         p.changed = false;
+        p.pass++;
         body_of(&p, &k->body);
     } while (p.changed);
     p.last = true;
+    p.pass++;
     body_of(&p, &k->body);
 }

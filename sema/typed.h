@@ -311,6 +311,7 @@ typedef struct TStep {
     int64_t  *dims;                     // of the kernel, by number, -1: only the runner knows
     Schedule  schedule;                 // of `with (...)`
     bool      reference;                // a `fn` wrapped as a kernel: always run on eval
+    int       like;                     // 1 + number of an earlier step that made the same of the same; 0: none
     // graph: the same, `kernel` being its head
     struct TGraph *graph;
     // expect: left op right

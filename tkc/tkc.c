@@ -3,6 +3,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "lang/temporary.h"
 #include "runtime/tk_run.h"
@@ -110,7 +113,7 @@ const Command command_table[] = {
       "libtkc keep the PTX of what they compile there (and the machine code that ptxas makes of several kernels "
       "at once), by the sources, values, options and compiler that made it; nothing "
       "has to be cleared for a result to be right. The folder is TKC_CACHE_DIR, else XDG_CACHE_HOME/tkc, else HOME/.cache/tkc; "
-      "TKC_CACHE_MIB bounds it (256), by removing what was not used for longest; TKC_CACHE=off turns it off.", NULL,
+      "TKC_CACHE_MIB bounds it (256), by removing what was not used for longest (looked at now and then, on average when a 64th of it was written); TKC_CACHE=off turns it off.", NULL,
       "tkc cache\n"
       "tkc cache measured\n"
       "tkc cache clear",
@@ -211,7 +214,17 @@ static int dispatch(int argc, char **argv, Arena *a) {
     return c->run(&opt);
 }
 
+// Tensors, tiles and blocks of the emulator come and go by the megabyte. Given back to the system, each would be cleared
+// and mapped again page by page.
+static void keep_memory(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
+}
+
 int main(int argc, char **argv) {
+    keep_memory();
     signal(SIGPIPE, SIG_IGN);          // a closed pipe is a failed write
     temporary_on_signals();
     device_alone();

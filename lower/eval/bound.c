@@ -26,47 +26,59 @@ static const struct { double unit, tiny; } rounding[EL_COUNT] = {
 
 double elem_unit(Elem e) { return rounding[e].unit; }
 
-// One lane: result r, operands v with bounds b.
-typedef double BoundFn(double r, const double *v, const double *b);
+// A chunk's lanes: results y, operands v with bounds b, and what to put.
+typedef struct Lane { double y, v[3], b[3]; } Lane;
+typedef struct Chunk {
+    const double *y, *v[3], *b[3];
+    double *to;
+    double  unit, tiny;           // of the result's type: half an ulp of 1; what rounding adds near 0
+    double  rough;                // what 2 ulp are at least, 0: exact operands give exact results
+    bool    inexact;              // an operand has a bound
+} Chunk;
+typedef void BoundFn(const Chunk *, int64_t n);
 
 static double less(double x, double b)  { return b < fabs(x) ? fabs(x) - b : 0; }     // how near to 0 it may be
 
-static double bound_sum(double r, const double *v, const double *b)  { (void)r; (void)v; return b[0] + b[1]; }
-static double bound_same(double r, const double *v, const double *b) { (void)r; (void)v; return b[0]; }
-static double bound_most(double r, const double *v, const double *b) { (void)r; (void)v; return b[0] > b[1] ? b[0] : b[1]; }
-static double bound_mul(double r, const double *v, const double *b) {
-    (void)r;
+// bound_<name>: the loop over lanes, with what a lane's operands hand on.
+#define BOUND(name, value)                                                                           \
+    static inline double lane_##name(const Lane *at) {                                               \
+        const double r = at->y, *v = at->v, *b = at->b;                                              \
+        (void)r, (void)v, (void)b;                                                                   \
+        return value;                                                                                \
+    }                                                                                                \
+    static void bound_##name(const Chunk *chunk, int64_t n) {                                        \
+        const Chunk c = *chunk;                                                                      \
+        double *restrict to = c.to;                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                            \
+            const Lane at = {c.y[i], {c.v[0][i], c.v[1][i], c.v[2][i]}, {c.b[0][i], c.b[1][i], c.b[2][i]}}; \
+            double sum = 0, size = fabs(at.y);                                                       \
+            if (c.inexact && at.b[0] + at.b[1] + at.b[2] != 0) sum = lane_##name(&at) + 2 * c.unit * size + c.tiny; \
+            if (c.rough != 0 && isfinite(at.y)) sum += 4 * c.unit * size + c.rough;                  \
+            to[i] = sum == sum ? sum : isfinite(at.y) ? INFINITY : 0;                                \
+        }                                                                                            \
+    }
+
+static inline double product(const double *v, const double *b) {
     double x = b[1] ? fabs(v[0]) * b[1] : 0, y = b[0] ? fabs(v[1]) * b[0] : 0;
     return x + y + (b[0] && b[1] ? b[0] * b[1] : 0);
 }
-static double bound_div(double r, const double *v, const double *b) {
-    return (b[0] + (b[1] ? fabs(r) * b[1] : 0)) / less(v[1], b[1]);
-}
-static double bound_fma(double r, const double *v, const double *b)  { return bound_mul(r, v, b) + b[2]; }
-static double bound_exp(double r, const double *v, const double *b)  { (void)v; return r ? fabs(r) * expm1(b[0]) : 0; }
-static double bound_exp2(double r, const double *v, const double *b) {
-    (void)v;
-    return r ? fabs(r) * expm1(b[0] * 0.6931471805599453) : 0;
-}
-static double bound_log(double r, const double *v, const double *b)  { (void)r; return b[0] / less(v[0], b[0]); }
-static double bound_log2(double r, const double *v, const double *b) {
-    (void)r;
-    return b[0] / less(v[0], b[0]) * 1.4426950408889634;
-}
-static double bound_sqrt(double r, const double *v, const double *b) {
-    (void)v;
-    return r > 0 && b[0] < r * r ? b[0] / r : sqrt(b[0]);
-}
-static double bound_rsqrt(double r, const double *v, const double *b){ return fabs(r) * b[0] / (2 * less(v[0], b[0])); }
-static double bound_erf(double r, const double *v, const double *b)  { (void)r; (void)v; return 1.13 * b[0]; }
-
-#define STEPPED(name, f) \
-    static double bound_##name(double r, const double *v, const double *b) \
-    { (void)r; return f(v[0] - b[0]) == f(v[0] + b[0]) ? 0 : b[0] + 1; }
-STEPPED(floor, floor)
-STEPPED(ceil, ceil)
-STEPPED(round, rint)
-STEPPED(trunc, trunc)
+BOUND(sum,   b[0] + b[1])
+BOUND(same,  b[0])
+BOUND(most,  b[0] > b[1] ? b[0] : b[1])
+BOUND(mul,   product(v, b))
+BOUND(div,   (b[0] + (b[1] ? fabs(r) * b[1] : 0)) / less(v[1], b[1]))
+BOUND(fma,   product(v, b) + b[2])
+BOUND(exp,   r ? fabs(r) * expm1(b[0]) : 0)
+BOUND(exp2,  r ? fabs(r) * expm1(b[0] * 0.6931471805599453) : 0)
+BOUND(log,   b[0] / less(v[0], b[0]))
+BOUND(log2,  b[0] / less(v[0], b[0]) * 1.4426950408889634)
+BOUND(sqrt,  r > 0 && b[0] < r * r ? b[0] / r : sqrt(b[0]))
+BOUND(rsqrt, fabs(r) * b[0] / (2 * less(v[0], b[0])))
+BOUND(erf,   1.13 * b[0])
+BOUND(floor, floor(v[0] - b[0]) == floor(v[0] + b[0]) ? 0 : b[0] + 1)
+BOUND(ceil,  ceil(v[0] - b[0]) == ceil(v[0] + b[0]) ? 0 : b[0] + 1)
+BOUND(round, rint(v[0] - b[0]) == rint(v[0] + b[0]) ? 0 : b[0] + 1)
+BOUND(trunc, trunc(v[0] - b[0]) == trunc(v[0] + b[0]) ? 0 : b[0] + 1)
 
 typedef struct BoundRule {
     BoundFn *fn;
@@ -134,14 +146,11 @@ static void bound_chunk(const Step *s, const BoundRule *rule, Slot *const *in, c
         return;
     }
     const Type *t = &op->out[0]->type;
-    double unit = elem_unit((Elem)t->elem), tiny = rounding[t->elem].tiny;
+    double tiny = rounding[t->elem].tiny;
     fed_f64(t, out->t->data, r->out + pos, 1, n, &raw, &res);
-    for (int64_t i = 0; i < n; i++) {
-        double x[3] = {val[0][i], val[1][i], val[2][i]}, b[3] = {bnd[0][i], bnd[1][i], bnd[2][i]}, y = res.at[i];
-        double sum = inexact && b[0] + b[1] + b[2] != 0 ? rule->fn(y, x, b) + 2 * unit * fabs(y) + tiny : 0;
-        if (rule->rough && isfinite(y)) sum += 4 * unit * fabs(y) + (t->elem == EL_f32 ? 0x1p-126 : tiny);
-        to[i] = sum == sum ? sum : isfinite(y) ? INFINITY : 0;
-    }
+    Chunk c = {res.at, {val[0], val[1], val[2]}, {bnd[0], bnd[1], bnd[2]}, to, elem_unit((Elem)t->elem), tiny,
+               !rule->rough ? 0 : t->elem == EL_f32 ? 0x1p-126 : tiny, inexact};
+    rule->fn(&c, n);
 }
 
 void bound_elementwise(Eval *e, const Step *s) {

@@ -59,7 +59,9 @@ static void print_step(Session *s, const TStep *t, bool kernels, Buf *out) {
             if (i) buf_puts(out, ", ");
             print_value(out, t->args[i]);
         }
-        buf_puts(out, ")\n");
+        buf_puts(out, ")");
+        if (t->like) buf_printf(out, " as step %d", t->like - 1);
+        buf_puts(out, "\n");
         if (t->kind == STEP_graph) {
             tgraph_print(t->graph, out);
             return;
