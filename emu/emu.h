@@ -138,7 +138,7 @@ typedef struct EmuOptions {            // all zero is the default
     const EmuRange *fixed;             // griddepcontrol.wait are faults, but for reads of these
     size_t   n_fixed;
     bool     no_counters;              // skip sectors and bank conflicts
-    void   (*print)(void *, const char *text, size_t length);   // for vprintf; NULL: stdout
+    void   (*print)(void *, uint32_t thread, const char *text, size_t length);   // for vprintf, of a block's thread; NULL: stdout
     void    *print_data;
 } EmuOptions;
 

@@ -63,9 +63,9 @@ static bool read_string(Warp *w, const Insn *in, int l, u64 address, char *out, 
     return true;
 }
 
-static void print_text(Launch *launch, const char *text, size_t n) {
+static void print_text(Launch *launch, u32 thread, const char *text, size_t n) {
     pthread_mutex_lock(&launch->lock);
-    if (launch->options.print) launch->options.print(launch->options.print_data, text, n);
+    if (launch->options.print) launch->options.print(launch->options.print_data, thread, text, n);
     else fwrite(text, 1, n, stdout);
     pthread_mutex_unlock(&launch->lock);
 }
@@ -129,7 +129,7 @@ static int print_lane(Warp *w, const Insn *in, int l, u64 format_at, u64 args) {
         if (made < 0) return -2;
         at = at + (size_t)made < sizeof out ? at + (size_t)made : sizeof out - 1;
     }
-    print_text(w->launch, out, at);
+    print_text(w->launch, w->id * 32 + (u32)l, out, at);
     return taken;
 }
 

@@ -23,12 +23,15 @@ typedef struct Bld {
     Val     **var;              // by TVar.id
     Val     **axis;             // by TAxis.id
     Val     **tensor;           // by parameter
+    Val      *program;           // its number; NULL: there is but one
     Loop     *loop;
     bool      ended;            // the current block has its terminator
 } Bld;
 
 static Val *expr(Bld *s, const TExpr *e);
 static void body(Bld *s, const TBody *b);
+static Val *num(Bld *s, int64_t v) { return b_const(&s->b, EL_index, v); }
+static Val *bin(Bld *s, AstOp op, Val *a, Val *b) { return b_binary(&s->b, op, a, b); }
 
 // ---- types ---------------------------------------------------------------------------------------
 
@@ -372,12 +375,13 @@ static void leave(Bld *s, const TStmt *t) {
     terminate(s, t->kind == TS_break ? OP_T_break : OP_T_continue, l->nvars, in, depth);
 }
 
-static void effect(Bld *s, OpCode code, const TStmt *t, int n, Val *const *in) {
+static Op *effect(Bld *s, OpCode code, const TStmt *t, int n, Val *const *in) {
     Op *op = op_new(s->f, code, t->span, n, in, 0);
     op->nidx = code == OP_T_store ? t->nidx : 0;
     op->str = t->str;
     if (code == OP_T_ptrstore && t->cond) op->flags |= HAS_WHERE;
     b_insert(&s->b, op);
+    return op;
 }
 
 static void stmt(Bld *s, const TStmt *t) {
@@ -420,7 +424,8 @@ static void stmt(Bld *s, const TStmt *t) {
     case TS_print:
         n = 0;
         if (t->value) in[n++] = expr(s, t->value);
-        effect(s, OP_T_print, t, n, in);
+        in[n++] = s->program ? bin(s, OP_eq, s->program, num(s, 0)) : b_const(&s->b, EL_bool, 1);
+        effect(s, OP_T_print, t, n, in)->attr = 1;
         return;
     case TS_COUNT: break;
     }
@@ -457,8 +462,6 @@ static bool has_dot(const TBody *b) {
     return false;
 }
 
-static Val *num(Bld *s, int64_t v) { return b_const(&s->b, EL_index, v); }
-static Val *bin(Bld *s, AstOp op, Val *a, Val *b) { return b_binary(&s->b, op, a, b); }
 
 // min(v, n - 1) where the program's existence says that it is so: bounds and ranges follow from it.
 static Val *existing(Bld *s, Val *v, Val *n) {
@@ -511,6 +514,7 @@ static void grid(Bld *s) {
     }
     Val *rest = n ? b_op(&s->b, OP_T_program, 0, type_scalar(EL_index), 0, NULL) : NULL;
     int left = n;
+    s->program = rest;
     if (n >= 2 && k->grid[n - 1].axis && k->grid[n - 2].axis && has_dot(&k->body)) {
         Val *plane = bin(s, OP_mul, count[n - 2], count[n - 1]), *number = rest;
         left = n - 2;

@@ -31,6 +31,9 @@ static EmuContext *context_of(Device *d) { return ((Emu *)d)->context; }
 static void hold(Device *d)    { pthread_mutex_lock(&((Emu *)d)->lock); }
 static void release(Device *d) { pthread_mutex_unlock(&((Emu *)d)->lock); }
 
+static void plain_print(void *emu, uint32_t thread, const char *text, size_t n) { (void)thread; ((Emu *)emu)->print(((Emu *)emu)->print_ctx, text, n); }
+static void keep_print(void *prints, uint32_t thread, const char *text, size_t n) { prints_add(prints, thread, text, n); }
+
 static bool said(Device *d, EmuStatus status, Buf *err) {
     if (status == EMU_OK) return true;
     const char *text = emu_message(context_of(d));
@@ -154,12 +157,15 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err) {
         .junk_seed = d->junk_seed, .junk = (EmuFill)d->junk, .allow_races = !d->check_races,
         .allow_uninitialised = d->allow_uninitialised, .no_counters = true,
         .threads = d->in_order ? 1 : 0, .early = l->early, .together = l->together, .partial = l->partial, .fixed = fixed, .n_fixed = (size_t)l->nfixed,
-        .print = e->print, .print_data = e->print_ctx,
     };
+    Prints *prints = e->print ? NULL : prints_new(stdout);
+    options.print = e->print ? plain_print : keep_print;
+    options.print_data = e->print ? (void *)e : prints;
     bool clusters = l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1;
     hold(d);
     EmuStatus status = emu_launch(e->context, l->kernel->module->emu, l->kernel->handle, l->grid, l->block,
                                   clusters ? l->cluster : NULL, l->smem, l->params, &options, &report);
+    prints_done(prints);
     if (status != EMU_OK) {
         if (status == EMU_FAULTED) {
             for (size_t i = 0; i < report.n_faults && i < SHOWN_FAULTS; i++) {

@@ -23,6 +23,11 @@ void launch_text(const DeviceLaunch *l, Buf *out);       // "`scale` (grid 8, bl
 // bit, that nothing writes meanwhile.
 #define OF_A_GRAPH (UINT64_C(1) << 63)
 Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *schedule, uint64_t fixed, Buf *err);
+// prints.c: what the threads of a launch print, put together as tiles.
+typedef struct Prints Prints;
+Prints *prints_new(FILE *to);
+void    prints_add(Prints *p, uint32_t thread, const char *text, size_t n);
+void    prints_done(Prints *p);                           // writes what is left; NULL is fine
 bool  compiled_tried(const Compiled *c, bool general);   // made, or in vain
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 // Variants that were not made yet, together: on as many threads as there are cores.

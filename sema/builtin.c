@@ -328,7 +328,7 @@ static Ent do_assert(Check *c, const Call *k) {
         TType t = e.x->type;                          // a tile must hold at every live lane
         x = reduce_over(c, TR_every, e.x, t.axis, t.naxes, k->at);
     }
-    if (!x && !cond_of(c, e, k->args[0].span, "the condition of `assert`", &x)) return ent_error(c);
+    if (!x && !cond_of(c, e, k->args[0].span, "the condition of `assert`", NULL, &x)) return ent_error(c);
     TStmt *st = ts_emit(c, TS_assert, k->at);
     st->cond = x;
     st->str = s;

@@ -112,7 +112,28 @@ static bool compares_with_bound(const TExpr *x) {
     return false;
 }
 
-bool cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out) {
+// What an `if` over lanes wants to do with some of them, as a choice: the first thing that it assigns or stores.
+static bool help_chosen(Check *c, Diag *d, const Node *then, Span cond) {
+    const Node *a = then && then->nkid ? then->kid[0] : NULL;
+    if (!a || a->kind != N_assign || a->op != OP_none || a->nkid < 2 || !a->kid[0] || !a->kid[1]) return false;
+    const Node *to = a->kid[0], *name = to->kind == N_index ? to->kid[0] : to;
+    const Bind *b = name->kind == N_name ? scope_find(c->scope, name->sym) : NULL;
+    Str value = span_text(c->s, a->kid[1]->span), target = span_text(c->s, to->span), test = span_text(c->s, cond);
+    if (!b || value.n + target.n + test.n > 120) return false;
+    bool tensor = b->ent.kind == EN_tensor && b->ent.tensor->t, written_only = tensor && b->ent.tensor->t->mode == PM_OUT;
+    if (written_only && to->nkid > 2 && to->kid[2]->kind == N_name) {
+        Str first = span_text(c->s, to->kid[2]->span), rest = {first.p + first.n, (size_t)(target.p + target.n - first.p) - first.n};
+        diag_help(d, "control flow is uniform; a store skips lanes whose index is outside of the tensor: `%.*s[where(%.*s, %.*s, -1)%.*s = %.*s`", (int)name->sym->n,
+                  name->sym->s, (int)test.n, test.p, (int)first.n, first.p, (int)rest.n, rest.p, (int)value.n, value.p);
+        return true;
+    }
+    if (written_only || (!tensor && to->kind == N_index)) return false;
+    diag_help(d, "control flow is uniform; choose by lane: `%.*s = where(%.*s, %.*s, %.*s)`", (int)target.n, target.p, (int)test.n, test.p, (int)value.n, value.p,
+              (int)target.n, target.p);
+    return true;
+}
+
+bool cond_of(Check *c, Ent e, Span at, const char *what, const Node *then, TExpr **out) {
     if (e.kind == EN_error) return false;
     if (e.kind == EN_value && e.x->type.elem == EL_bool && e.x->type.naxes == 0 && !e.x->type.ptr) {
         *out = e.x;
@@ -123,6 +144,7 @@ bool cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out) {
         diag_help(
             d,
             "there is no bound to check: lanes from the end of a range on are neither loaded nor stored nor counted");
+    } else if (e.kind == EN_value && e.x->type.elem == EL_bool && help_chosen(c, d, then, at)) {
     } else if (e.kind == EN_value && e.x->type.elem == EL_bool) {
         diag_help(d, "control flow is uniform: choose elements with `where(c, a, b)`, or reduce with `any(c over %s)`",
                   e.x->type.axis[0]->name->s);

@@ -155,7 +155,7 @@ static bool index_exprs(Check *c, const Node *n, const Ent *idx, int rank, TExpr
 static bool may_read(Check *c, const TTensor *t, Span at) {
     if (t->mode != PM_OUT) return true;
     Diag *d = report(c, E_read_output, at, t->name->s);
-    diag_help(d, "declare it `inout` to read it too");
+    diag_help(d, "give what is stored there a name, `let t = ...;`, and use that; or declare it `inout`, which also reads what it held before");
     return false;
 }
 

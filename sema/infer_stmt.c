@@ -361,7 +361,7 @@ static void check_while(Check *c, const Node *n) {
     c->body = &s->cond_body;
     Ent e = eval(c, n->kid[0]);
     if (e.kind == EN_bool) s->cond = tx_const_int(c, e.i, EL_bool, n->kid[0]->span);
-    else if (e.kind != EN_error) cond_of(c, e, n->kid[0]->span, "the condition of `while`", &s->cond);
+    else if (e.kind != EN_error) cond_of(c, e, n->kid[0]->span, "the condition of `while`", NULL, &s->cond);
     c->loop = &l;
     c->body = &s->body;
     check_block(c, n->kid[1]);
@@ -391,7 +391,7 @@ static void check_if(Check *c, const Node *n) {
         return;
     }
     TExpr *cond = NULL;
-    if (e.kind != EN_error) cond_of(c, e, n->kid[0]->span, "the condition of `if`", &cond);
+    if (e.kind != EN_error) cond_of(c, e, n->kid[0]->span, "the condition of `if`", n->kid[1], &cond);
     TStmt *s = ts_new(c, TS_if, n->span);
     s->cond = cond;
     TBody *was = c->body;

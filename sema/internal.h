@@ -273,7 +273,7 @@ TExpr *scalar_index(Check *c, Ent e, Span at, const char *what);   // an integer
 Ent    binary(Check *c, AstOp op, Ent a, Ent b, Span at, Span pa, Span pb);
 Ent    select_of(Check *c, Ent cond, Ent a, Ent b, Span at);
 bool   unify(Check *c, Ent *a, Ent *b, bool keeps_storage, AstOp op, Span at, TType *t);   // to values of one element type
-bool   cond_of(Check *c, Ent e, Span at, const char *what, TExpr **out);           // a bool scalar
+bool   cond_of(Check *c, Ent e, Span at, const char *what, const Node *then, TExpr **out);           // a bool scalar
 
 // ---- types.c: type expressions -------------------------------------------------------------------
 

@@ -206,7 +206,7 @@ static void check_where(Check *c, const Node *kernel, bool *solved) {
             note_values(c, d);
         }
         TExpr *cond;
-        if (e.kind == EN_bool || !cond_of(c, e, at, "a `where` clause", &cond)) continue;
+        if (e.kind == EN_bool || !cond_of(c, e, at, "a `where` clause", NULL, &cond)) continue;
         cond = tx_for_host(c, cond);
         if (tx_host_deep(c, cond, at)) continue;
         if (!tx_is_host(cond)) {

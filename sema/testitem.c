@@ -417,9 +417,10 @@ static bool side(Tester *t, Ent e, Elem like, Span at, TValue *out) {
         out->fval = v.f;
         return true;
     }
-    if (e.kind != EN_error)
-        report(t->c, E_test_expect, at,
-               arena_printf(t->c->a, "`expect` compares tensors and numbers, not %s", ent_text(t->c, e)));
+    if (e.kind == EN_error) return false;
+    bool element = e.kind == EN_value && e.x->kind == TX_load && !e.x->type.naxes;
+    Diag *d = report(t->c, E_test_expect, at, arena_printf(t->c->a, "`expect` compares tensors and numbers, not %s", element ? "an element of one" : ent_text(t->c, e)));
+    if (element) diag_help(d, "a function takes one out, `fn at(x: f32[N], i: int) -> f32[] = x[i];`: `expect at(y, 3) == 1`");
     return false;
 }
 

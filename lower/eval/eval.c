@@ -559,8 +559,6 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
     e.slot = NEW_N(e.arena, Slot, f->nvals + 1);
     prepare_tensors(&e);
     const Block *body = plan(&e);
-    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) e.nprinted += op->code == OP_T_print;
-    e.printed = NEW_N(e.arena, bool, e.nprinted);
     if (f->level > 1) plan_async(&e);
     e.programs = f->launch ? eval_launch(&e, f->launch->programs) : 1;
     e.walkers = f->walks && f->walks < e.programs ? f->walks : e.programs;

@@ -94,7 +94,6 @@ struct Eval {
     Span      fault_at;
     Touch    *touched[MAX_PARAMS];
     int64_t   logical[MAX_PARAMS][MAX_RANK];          // row-major strides of the shape, for bounds and races
-    bool     *printed; int nprinted;                  // by order of print ops
     struct Async *async;          // level 2, else NULL
     struct Parts *parts;          // what programs hand to one another
     int64_t       puts;           // parts that have been put so far, for programs that wait for all of them

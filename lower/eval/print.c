@@ -4,87 +4,103 @@
 //     [[ 1.5  -2.   ]
 //      [ 0.25  3.   ]]
 //
-// Program 0 prints, each op once, unless the options say otherwise.
+// Program 0 prints, unless the options say otherwise. What machine code prints, an element a line, comes out alike: runtime/prints.c.
 
 #include "lower/eval/eval.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-static void number(const Type *t, const void *data, int64_t lane, char *text, size_t size) {
+static void number(const Type *t, const void *data, int64_t lane, char text[PRINT_CELL]) {
     int64_t imm = lane_imm(t, data, lane);
     double  x;
     memcpy(&x, &imm, sizeof x);
-    if (t->ptr)                             snprintf(text, size, "0x%" PRIx64, (uint64_t)imm);
-    else if (t->elem == EL_bool)            snprintf(text, size, "%s", imm ? "True" : "False");
-    else if (t->elem == EL_u64)             snprintf(text, size, "%" PRIu64, (uint64_t)imm);
-    else if (!elem_is_float((Elem)t->elem)) snprintf(text, size, "%" PRId64, imm);
+    if (t->ptr)                             snprintf(text, PRINT_CELL, "0x%" PRIx64, (uint64_t)imm);
+    else if (t->elem == EL_bool)            snprintf(text, PRINT_CELL, "%s", imm ? "True" : "False");
+    else if (t->elem == EL_u64)             snprintf(text, PRINT_CELL, "%" PRIu64, (uint64_t)imm);
+    else if (!elem_is_float((Elem)t->elem)) snprintf(text, PRINT_CELL, "%" PRId64, imm);
     else {
-        snprintf(text, size, "%.*g", t->elem == EL_f64 ? 15 : t->elem == EL_f32 ? 8 : 5, x);
-        if (!strpbrk(text, ".en")) strncat(text, ".", size - strlen(text) - 1);
+        snprintf(text, PRINT_CELL, "%.*g", print_digits((Elem)t->elem), x);
+        print_point(text);
     }
 }
 
-static void values(Eval *e, const Val *v, int axis, int64_t lane, const int64_t *live, int width, FILE *to) {
+int print_digits(Elem e) { return e == EL_f64 ? 15 : e == EL_f32 ? 8 : 5; }
+
+void print_point(char text[PRINT_CELL]) {
+    if (!strpbrk(text, ".en")) strncat(text, ".", PRINT_CELL - strlen(text) - 1);
+}
+
+typedef struct Box { int rank, width; const int64_t *extent; char (*cell)[PRINT_CELL]; FILE *to; } Box;
+
+static int64_t rows(const Box *b, int axis, int64_t at) {
+    if (axis == b->rank) {
+        fprintf(b->to, "%*s", b->width, b->cell[at]);
+        return at + 1;
+    }
+    fputc('[', b->to);
+    for (int64_t i = 0; i < b->extent[axis]; i++) {
+        if (i && axis + 1 == b->rank) fputc(' ', b->to);
+        else if (i)                   fprintf(b->to, "\n%*s", axis + 1, "");
+        at = rows(b, axis + 1, at);
+    }
+    fputc(']', b->to);
+    return at;
+}
+
+void print_tile(const char *head, int rank, const int64_t *extent, char (*cell)[PRINT_CELL], FILE *to) {
+    Box b = {rank, 0, extent, cell, to};
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++) n *= extent[i];
+    for (int64_t i = 0; rank && i < n; i++) {
+        int w = (int)strlen(cell[i]);
+        if (w > b.width) b.width = w;
+    }
+    fprintf(to, "%s =%s", head, rank ? "\n" : " ");
+    rows(&b, 0, 0);
+    fputc('\n', to);
+}
+
+// Of the box of lanes that live, in order.
+static char (*cells_of(Eval *e, const Val *v, const int64_t *live))[PRINT_CELL] {
     const Type *t = &v->type;
-    char text[48];
-    if (axis == t->rank) {
-        number(t, lanes_of(e, v), lane, text, sizeof text);
-        fprintf(to, "%*s", width, text);
-        return;
+    int64_t n = 1, at[MAX_AXES] = {0};
+    for (int i = 0; i < t->rank; i++) n *= live[i];
+    char (*cell)[PRINT_CELL] = malloc(PRINT_CELL * (size_t)(n ? n : 1));
+    if (!cell) ice("out of memory");
+    for (int64_t i = 0; i < n; i++) {
+        int64_t lane = 0;
+        for (int k = 0; k < t->rank; k++) lane = lane * axis_extent(t->axis[k]) + at[k];
+        number(t, lanes_of(e, v), lane, cell[i]);
+        for (int k = t->rank - 1; k >= 0 && ++at[k] == live[k]; k--) at[k] = 0;
     }
-    int64_t by = 1;
-    for (int i = axis + 1; i < t->rank; i++) by *= axis_extent(t->axis[i]);
-    fputc('[', to);
-    for (int64_t i = 0; i < live[axis]; i++) {
-        if (i && axis + 1 == t->rank) fputc(' ', to);
-        else if (i)                   fprintf(to, "\n%*s", axis + 1, "");
-        values(e, v, axis + 1, lane + i * by, live, width, to);
-    }
-    fputc(']', to);
+    return cell;
 }
 
-static int widest(Eval *e, const Val *v, int axis, int64_t lane, const int64_t *live) {
-    const Type *t = &v->type;
-    char text[48];
-    if (axis == t->rank) {
-        number(t, lanes_of(e, v), lane, text, sizeof text);
-        return (int)strlen(text);
-    }
-    int64_t by = 1;
-    int     most = 0;
-    for (int i = axis + 1; i < t->rank; i++) by *= axis_extent(t->axis[i]);
-    for (int64_t i = 0; i < live[axis]; i++) {
-        int w = widest(e, v, axis + 1, lane + i * by, live);
-        most = w > most ? w : most;
-    }
-    return most;
-}
-
-static int print_number(const Eval *e, const Op *op) {        // which print of the function it is
-    int n = 0;
-    for (const Op *at = op_walk(&e->f->body, NULL); at && at != op; at = op_walk(&e->f->body, at))
-        n += at->code == OP_T_print;
-    return n;
+void print_head(const Op *op, Buf *out) {
+    const Type *t = print_value(op) ? &op->in[0]->type : NULL;
+    buf_add(out, op->str.p ? op->str.p : "", op->str.n);
+    if (t) buf_printf(out, "%s%s%s", op->str.n ? " " : "", t->ptr ? "*" : "", elem_name((Elem)t->elem));
 }
 
 void eval_print(Eval *e, const Step *s) {
     const Op *op = s->op;
     FILE *to = e->opt->print_to;
     if (!to || (!e->opt->print_all && e->program != 0)) return;
-    bool *done = &e->printed[print_number(e, op)];
-    if (*done && !e->opt->print_all) return;
-    *done = true;
-    if (op->str.n) fwrite(op->str.p, 1, op->str.n, to);
-    if (op->nin) {
-        const Val *v = op->in[0];
-        const Type *t = &v->type;
+    Buf head = {0};
+    print_head(op, &head);
+    if (print_value(op)) {
+        const Type *t = &op->in[0]->type;
         int64_t live[MAX_AXES];
         live_counts(e, t, live);
-        fprintf(to, "%s%s%s", op->str.n ? " " : "", t->ptr ? "*" : "", elem_name((Elem)t->elem));
-        for (int i = 0; i < t->rank; i++) fprintf(to, "%s%s", i ? ", " : "[", t->axis[i]->name ? t->axis[i]->name->s : "_");
-        fprintf(to, "%s =%s", t->rank ? "]" : "", t->rank ? "\n" : " ");
-        values(e, v, 0, 0, live, t->rank ? widest(e, v, 0, 0, live) : 0, to);
+        for (int i = 0; i < t->rank; i++) buf_printf(&head, "%s%s", i ? ", " : "[", t->axis[i]->name ? t->axis[i]->name->s : "_");
+        if (t->rank) buf_putc(&head, ']');
+        char (*cell)[PRINT_CELL] = cells_of(e, op->in[0], live);
+        print_tile(head.p, t->rank, live, cell, to);
+        free(cell);
+    } else {
+        fprintf(to, "%s\n", head.n ? head.p : "");
     }
-    fputc('\n', to);
+    buf_free(&head);
 }

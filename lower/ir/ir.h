@@ -280,9 +280,16 @@ typedef struct EvalOptions {
     // NULL, or a dense f64 array of the tensor's shape: error bounds, read for in, written for out
     double  *bound[MAX_PARAMS];
     FILE    *print_to;                // NULL: prints are dropped
-    bool     print_all;               // by every program and each time; else by program 0, once an op
+    bool     print_all;               // by every program; else by program 0
     EvalReport *report;               // NULL: nobody wants it (races then cost nothing)
 } EvalOptions;
+static inline Val *print_value(const Op *op) { return op->nin > (op->attr ? 1 : 0) ? op->in[0] : NULL; }
+// Tiles as text (lower/eval/print.c): "x f32", of a print op; the numbers of a box of lanes in order, below "x f32[m, n]".
+enum { PRINT_CELL = 32 };
+void  print_head(const Op *op, Buf *out);
+void  print_tile(const char *head, int rank, const int64_t *extent, char (*cell)[PRINT_CELL], FILE *to);
+int   print_digits(Elem e);
+void  print_point(char text[PRINT_CELL]);               // 2. is a float
 // False when something trapped (x / 0, an assert ...): *fault says what (the caller frees it), *at where.
 bool  ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt, char **fault, Span *at);
 // The value of a pure op of level 1 on scalar constants, as it would evaluate; false when it traps or cannot be told.

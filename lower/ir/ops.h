@@ -52,7 +52,7 @@
     X(break,        NONE,    0, 255,  0,  0, "T",   1, "carried..: leaves the imm-th enclosing loop (0: innermost)") \
     X(continue,     NONE,    0, 255,  0,  0, "T",   1, "carried..: next trip of the imm-th enclosing loop") \
     X(assert,       NONE,    1,  1,   0,  0, "S",   1, "cond; else str is reported") \
-    X(print,        NONE,    0,  1,   0,  0, "S",   1, "value?; str before it") \
+    X(print,        NONE,    0,  2,   0,  0, "S",   1, "value?, cond?; str before it. attr 1: with cond, whether this program prints; without one the first does") \
     X(part_put,     NONE,    3, 255,  1,  0, "S",   1, "tile's number, part's number, value..: keeps the values of this part of its tile; true in the program that is the last of the tile's imm parts to do so; attr 1 (level 2): the parts are the slices of a block, and their number is `slice`; attr 2 (level 2): they are the blocks of a cluster; part 0 goes on, then; attr 3: true in all of them, when all have put theirs; attr 4: the same, and each gets a slice of the tile") \
     X(part_get,     REDUCE,  2,  2,   1,  0, "R",   1, "tile's number, part_put's result (which was true): value attr of all parts of the tile, joined in their order; of attr 4 this part's slice, along an axis of its own in place of one of the value's") \
     X(part_take,    NONE,    3,  3,   1,  0, "R",   1, "tile's number, part_put's result (which was true), part's number: value attr of that part of the tile") \

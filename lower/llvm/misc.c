@@ -260,50 +260,61 @@ static void print_line(Gen *g, const char *format, int n, LLVMValueRef *args) {
     LLVMBuildCall2(g->B, ft, f, (LLVMValueRef[]){string(g, format), room}, 2, "");
 }
 
-// Program 0 prints; one line an element, "text[i, j] = value", by the lane that owns it.
-void emit_print(Gen *g, Op *op) {
-    Val *v = op->nin ? op->in[0] : NULL;
-    const Layout *l = v && v->type.rank ? v->layout : NULL;
-    LLVMValueRef owner = gen_owner(g, l), zero = gen_i32(g, 0);
+// An element as one argument of printf, and how it is written.
+static LLVMValueRef printed_number(Gen *g, Val *v, int r, const char **format) {
+    Elem e = (Elem)v->type.elem;
+    LLVMValueRef x = gen_get(g, v, r);
+    if (v->type.ptr) { *format = "0x%llx"; return x; }
+    if (elem_is_float(e)) {
+        *format = arena_printf(g->arena, "%%.%dg", print_digits(e));
+        if (elem_is_storage(e)) x = gen_to_f32(g, x, e);
+        return e == EL_f64 ? x : LLVMBuildFPExt(g->B, x, g->f64, "");
+    }
+    *format = elem_is_signed(e) ? "%lld" : "%llu";
+    if (LLVMTypeOf(x) == g->i64) return x;
+    return elem_is_signed(e) && e != EL_bool ? LLVMBuildSExt(g->B, x, g->i64, "") : LLVMBuildZExt(g->B, x, g->i64, "");
+}
+
+static LLVMValueRef first_block(Gen *g) {
     LLVMValueRef block = gen_call(g, "llvm.nvvm.read.ptx.sreg.ctaid.x", 0, NULL, 0, NULL);
-    LLVMValueRef mine = LLVMBuildICmp(g->B, LLVMIntEQ, block, zero, "");
-    if (g->one_warp) mine = LLVMBuildAnd(g->B, mine, LLVMBuildICmp(g->B, LLVMIntULT, g->tid, gen_i32(g, 32), ""), "");
-    mine = gen_both(g, mine, owner);
-    char text[200];
-    int name_n = op->str.n < 80 ? (int)op->str.n : 80;
+    LLVMValueRef first = LLVMBuildICmp(g->B, LLVMIntEQ, block, gen_i32(g, 0), "");
+    return g->one_warp ? LLVMBuildAnd(g->B, first, LLVMBuildICmp(g->B, LLVMIntULT, g->tid, gen_i32(g, 32), ""), "") : first;
+}
+
+// Program 0 prints; one line an element, "text f32[m 0, n 1] = value", by the lane that owns it. runtime/prints.c makes tiles of them.
+void emit_print(Gen *g, Op *op) {
+    Val *v = print_value(op);
+    const Layout *l = v && v->type.rank ? v->layout : NULL;
+    LLVMValueRef mine = op->attr ? gen_get(g, op->in[op->nin - 1], 0) : first_block(g);
+    mine = gen_both(g, mine, gen_owner(g, l));
+    Buf head = {0};
+    print_head(op, &head);
     for (int r = 0; r < (v ? gen_tile(g, v)->n : 1); r++) {
         LLVMValueRef args[MAX_AXES + 1], pred = v ? gen_both(g, mine, gen_lanes_alive(g, v, l, r)) : mine;
         LLVMBasicBlockRef yes = gen_block(g, "print"), go = gen_block(g, "printed");
         LLVMBuildCondBr(g->B, pred, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);
-        int k = snprintf(text, sizeof text, "%.*s", name_n, op->str.p ? op->str.p : ""), n = 0;
+        Buf text = {0};
+        int n = 0;
+        for (size_t i = 0; i < head.n; i++) buf_printf(&text, head.p[i] == '%' ? "%%%%" : "%c", head.p[i]);      // no format
         for (int i = 0; v && i < v->type.rank; i++) {
             const Val *axis = v->type.axis[i];
             LLVMValueRef c = LLVMBuildAdd(g->B, gen_lane_coord(g, l, i), gen_i32(g, gen_reg_coord(l, i, r)), "");
             args[n++] = LLVMBuildAdd(g->B, gen_get64(g, axis_lo(axis), 0), LLVMBuildZExt(g->B, c, g->i64, ""), "");
-            k += snprintf(text + k, sizeof text - (size_t)k, "%s%%lld", i ? ", " : "[");
+            buf_printf(&text, "%s%s %%lld", i ? ", " : "[", axis->name ? axis->name->s : "_");
         }
-        if (v && v->type.rank) k += snprintf(text + k, sizeof text - (size_t)k, "]");
         if (v) {
-            Elem e = (Elem)v->type.elem;
-            LLVMValueRef x = gen_get(g, v, r);
-            if (elem_is_storage(e)) { x = gen_to_f32(g, x, e); e = EL_f32; }
-            if (e == EL_f32) x = LLVMBuildFPExt(g->B, x, g->f64, "");
-            else if (e == EL_bool) x = LLVMBuildZExt(g->B, x, g->i64, "");
-            else if (!elem_is_float(e) && LLVMTypeOf(x) != g->i64)
-                x = elem_is_signed(e) ? LLVMBuildSExt(g->B, x, g->i64, "") : LLVMBuildZExt(g->B, x, g->i64, "");
-            snprintf(text + k, sizeof text - (size_t)k, " = %s\n",
-                     elem_is_float(e)    ? "%.9g"
-                     : elem_is_signed(e) ? "%lld"
-                                         : "%llu");
-            args[n++] = x;
-        } else {
-            snprintf(text + k, sizeof text - (size_t)k, "\n");
+            const char *format;
+            args[n++] = printed_number(g, v, r, &format);
+            buf_printf(&text, "%s = %s", v->type.rank ? "]" : "", format);
         }
-        print_line(g, text, n, args);
+        buf_putc(&text, '\n');
+        print_line(g, text.p, n, args);
+        buf_free(&text);
         LLVMBuildBr(g->B, go);
         LLVMPositionBuilderAtEnd(g->B, go);
     }
+    buf_free(&head);
 }
 
 void emit_assert(Gen *g, Op *op) {

@@ -166,7 +166,7 @@ static void named_barrier(void **state) {                // warps 0-1 produce an
 }
 
 static char printed[4096];
-static void keep(void *data, const char *text, size_t n) { (void)data; strncat(printed, text, n); }
+static void keep(void *data, uint32_t thread, const char *text, size_t n) { (void)data; (void)thread; strncat(printed, text, n); }
 
 static void printing(void **state) {
     (void)state;

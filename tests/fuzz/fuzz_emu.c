@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { BUFFER = 4096, MAX_PARAMS_RUN = 64, MAX_THREADS_RUN = 128, MAX_BYTES_RUN = 1 << 16 };
 
-static void drop(void *to, const char *text, size_t n) { (void)to, (void)text, (void)n; }
+static void drop(void *to, uint32_t thread, const char *text, size_t n) { (void)to, (void)thread, (void)text, (void)n; }
 
 static void run(EmuContext *emu, EmuModule *module, const EmuKernel *k, uint64_t buffer) {
     static uint64_t value[MAX_PARAMS_RUN][512];          // 4 KiB: as large as a parameter can be
