@@ -64,10 +64,10 @@
     X(for,       "clauses,merge,body", \
       "label: for a in A by B, c in C merge |..| {..} { }: clauses is a list; merge is a lambda or NULL; sym = " \
       "label or NULL") \
-    X(while,     "cond,body",                                 "while cond { }") \
+    X(while,     "cond,body",                                 "label: while cond { }: sym = label or NULL") \
     X(if,        "cond,then,else",                            "if cond { } else { }: else is a block, an if or NULL") \
-    X(break,     "",                                          "break") \
-    X(continue,  "",                                          "continue") \
+    X(break,     "",                                          "break label: sym = label or NULL") \
+    X(continue,  "",                                          "continue label: as break") \
     X(return,    "values...",                                 "return a, b") \
     X(expr_stmt, "value",                                     "a call for its effect") \
     X(weights,   "",                                          "weights \"path\", in a graph: str") \

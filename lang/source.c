@@ -76,6 +76,18 @@ Source *source_std(Session *s, const char *path) {
     return src;
 }
 
+const char *std_nearest(const char *name) {
+    const char *near = NULL;
+    int best = 4;
+    for (int i = 0; std_name(i); i++) {
+        char base[64];
+        snprintf(base, sizeof base, "%.*s", (int)strcspn(std_name(i), "."), std_name(i));
+        int far = edit_distance(name, strchr(name, '.') ? std_name(i) : base);
+        if (far < best) best = far, near = std_name(i);
+    }
+    return near;
+}
+
 Source *source_read(Session *s, const char *path, char **error) {
     bool standard = strcmp(path, "-") == 0;
     struct stat st;
@@ -89,7 +101,11 @@ Source *source_read(Session *s, const char *path, char **error) {
     Source *src = NULL;
     if (!in && errno == ENOENT && (src = source_std(s, path)) != NULL) return src;
     if (in && read_all(in, &text)) src = source_add(s, standard ? "<stdin>" : path, text.p ? text.p : "", text.n);
-    else if (error) *error = arena_printf(s->arena, "%s: %s", path, strerror(errno ? errno : EIO));
+    else if (error) {
+        const char *near = errno == ENOENT && strncmp(path, "std/", 4) == 0 ? std_nearest(path + 4) : NULL;
+        *error = arena_printf(s->arena, "%s: %s", path, strerror(errno ? errno : EIO));
+        if (near) *error = arena_printf(s->arena, "%s; did you mean std/%.*s?", *error, (int)strcspn(near, "."), near);
+    }
     if (in && !standard) fclose(in);
     buf_free(&text);
     return src;

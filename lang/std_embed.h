@@ -6,5 +6,6 @@
 
 const char *std_source(const char *name, size_t *size);      // "prelude.tk"; NULL if there is none
 const char *std_name(int i);                                 // in alphabetical order; NULL past the last
+const char *std_nearest(const char *name);                   // that this may have been meant for; NULL
 
 #endif

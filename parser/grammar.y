@@ -247,10 +247,13 @@ stmt(A) ::= exprs(B) assignop(C) value(D) SEMI(E).  { A = make_assign(p, B, C, D
 stmt(A) ::= expr(B) SEMI(C).                        { A = make_effect(p, B, C); }
 stmt(A) ::= for(B).                                 { A = B; }
 stmt(A) ::= NAME(B) COLON for(C).                   { A = C; A->sym = token_sym(p, B); A->name_span = B.span; A->span.lo = B.span.lo; }
-stmt(A) ::= WHILE(B) expr(C) block(D).              { A = make(p, N_while, span_join(B.span, D->span), 2, C, make_body(p, D)); }
+stmt(A) ::= while(B).                               { A = B; }
+stmt(A) ::= NAME(B) COLON while(C).                 { A = C; A->sym = token_sym(p, B); A->name_span = B.span; A->span.lo = B.span.lo; }
 stmt(A) ::= if(B).                                  { A = B; }
 stmt(A) ::= BREAK(B) SEMI(C).                       { A = make(p, N_break, span_join(B.span, C.span), 0); }
 stmt(A) ::= CONTINUE(B) SEMI(C).                    { A = make(p, N_continue, span_join(B.span, C.span), 0); }
+stmt(A) ::= BREAK(B) NAME(C) SEMI(D).               { A = make(p, N_break, span_join(B.span, D.span), 0); A->sym = token_sym(p, C); A->name_span = C.span; }
+stmt(A) ::= CONTINUE(B) NAME(C) SEMI(D).            { A = make(p, N_continue, span_join(B.span, D.span), 0); A->sym = token_sym(p, C); A->name_span = C.span; }
 stmt(A) ::= RETURN(B) SEMI(C).                      { A = make(p, N_return, span_join(B.span, C.span), 0); }
 stmt(A) ::= RETURN(B) exprs(C) SEMI(D).             { A = make_list(p, N_return, span_join(B.span, D.span), C); }
 stmt(A) ::= EXPECT(B) expr(C) SEMI(D).              { A = make_expect(p, B, C, NULL, (Nodes){0}, D); }
@@ -275,6 +278,8 @@ value(A) ::= several(B).                            { A = B; }
 several(A) ::= exprs(B) COMMA expr(C).              { push(p, &B, C); A = make_list(p, N_tuple, nodes_span(B), B); }
 
 assignop(A) ::= ASSIGN|ADD_EQ|SUB_EQ|MUL_EQ|DIV_EQ|REM_EQ|AND_EQ|OR_EQ|XOR_EQ|SHL_EQ|SHR_EQ(B). { A = B; }
+
+while(A) ::= WHILE(B) expr(C) block(D).             { A = make(p, N_while, span_join(B.span, D->span), 2, C, make_body(p, D)); }
 
 for(A) ::= FOR(B) clauselist(C) block(D).           { A = make_for(p, B, C, NULL, make_body(p, D)); }
 for(A) ::= FOR(B) clauselist(C) MERGE lambda(D) block(E).

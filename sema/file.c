@@ -96,13 +96,8 @@ static const char *relative(Arena *a, const char *from, Str to) {
 
 // The file of the library whose name is nearest, or all of them.
 static void help_library(Arena *a, Diag *d, const char *name) {
-    const char *near = NULL, *all = "";
-    int best = 4;
-    for (int i = 0; std_name(i); i++) {
-        int far = edit_distance(name, std_name(i));
-        if (far < best) best = far, near = std_name(i);
-        all = arena_printf(a, "%s%s%.*s", all, i ? ", " : "", (int)strcspn(std_name(i), "."), std_name(i));
-    }
+    const char *near = std_nearest(name), *all = "";
+    for (int i = 0; std_name(i); i++) all = arena_printf(a, "%s%s%.*s", all, i ? ", " : "", (int)strcspn(std_name(i), "."), std_name(i));
     if (near) diag_help(d, "did you mean \"std/%s\"?", near);
     else diag_help(d, "the library's files are %s: `import \"std/matmul.tk\";`", all);
 }

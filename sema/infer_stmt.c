@@ -334,7 +334,7 @@ static void check_merge(Check *c, const Node *n, Loop *l) {
 
 static void check_for(Check *c, const Node *n) {
     if (!n->kid[0] || n->kid[0]->nkid == 0) return;
-    Loop l = {.up = c->loop, .first_var = c->k->nvars, .frame = c->frame};
+    Loop l = {.up = c->loop, .label = n->sym, .first_var = c->k->nvars, .frame = c->frame};
     Scope *was = scope_push(c);
     c->loop = &l;
     c->rt_depth++;
@@ -353,7 +353,7 @@ static void check_for(Check *c, const Node *n) {
 }
 
 static void check_while(Check *c, const Node *n) {
-    Loop l = {.up = c->loop, .first_var = c->k->nvars, .frame = c->frame};
+    Loop l = {.up = c->loop, .label = n->sym, .first_var = c->k->nvars, .frame = c->frame};
     TStmt *s = ts_new(c, TS_while, n->span);
     TBody *was = c->body;
     l.outer = l.inner = s;
@@ -371,11 +371,29 @@ static void check_while(Check *c, const Node *n) {
     if (s->cond && !(s->cond->kind == TX_const && s->cond->ival == 0)) vec_push(c->a, c->body, s);
 }
 
+// Of the same function: with the label, or the innermost.
+static Loop *loop_of_jump(const Check *c, Sym label) {
+    Loop *l = c->loop;
+    while (l && l->frame == c->frame && label && l->label != label) l = l->up;
+    return l && l->frame == c->frame && l->inner ? l : NULL;
+}
+
+static void help_label(Check *c, Diag *d) {
+    Buf names = {0};
+    for (const Loop *l = c->loop; l && l->frame == c->frame; l = l->up)
+        if (l->label) buf_printf(&names, "%s`%s`", names.n ? ", " : "", l->label->s);
+    if (names.n) diag_help(d, "the labels of the loops around it are %s", names.p);
+    else diag_help(d, "a label stands before its loop: `rows: for m in M { ... break rows; ... }`");
+    buf_free(&names);
+}
+
 static void check_jump(Check *c, const Node *n) {
     bool out = n->kind == N_break;
-    Loop *l = c->loop;
-    if (!l || l->frame != c->frame || !l->inner) {
-        report(c, E_loop_outside, n->span, out ? "break" : "continue");
+    const char *word = out ? "break" : "continue";
+    Loop *l = loop_of_jump(c, n->sym);
+    if (!l) {
+        Diag *d = report(c, E_loop_outside, n->sym ? name_at(n) : n->span, n->sym ? arena_printf(c->a, "%s %s", word, n->sym->s) : word);
+        if (n->sym) help_label(c, d);
         return;
     }
     TStmt *s = ts_emit(c, out ? TS_break : TS_continue, n->span);

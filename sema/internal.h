@@ -147,6 +147,7 @@ typedef struct Frame {              // an inlined call
 
 typedef struct Loop {
     struct Loop *up;
+    Sym    label;                   // NULL: none
     TStmt *outer, *inner;           // break leaves outer, continue goes on with inner (clauses make nested loops)
     int    first_var;               // variables with a smaller id were declared outside
     VEC(TVar *) carried;
