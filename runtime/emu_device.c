@@ -139,10 +139,15 @@ static bool emu_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel
     return true;
 }
 
-static void fault_text(const EmuFault *f, Buf *err) {
-    if (f->file) buf_printf(err, "%s:%u:%u: ", f->file, f->line, f->column);
-    buf_printf(err, "%s: ", emu_fault_name(f->kind));
-    one_line(err, f->message ? f->message : "", f->message ? strlen(f->message) : 0);
+// An assertion that fails prints its words, then traps.
+static void fault_text(const EmuFault *f, const char *assertion, Buf *err) {
+    const char *file = f->file && strncmp(f->file, "./", 2) == 0 ? f->file + 2 : f->file;
+    if (file) buf_printf(err, "%s:%u:%u: ", file, f->line, f->column);
+    if (f->kind == EMU_FAULT_TRAP && assertion) buf_puts(err, assertion);
+    else {
+        buf_printf(err, "%s: ", emu_fault_name(f->kind));
+        one_line(err, f->message ? f->message : "", f->message ? strlen(f->message) : 0);
+    }
     buf_printf(err, " (block %u", f->block[0]);
     if (f->block[1] || f->block[2]) buf_printf(err, ", %u, %u", f->block[1], f->block[2]);
     buf_printf(err, ", warp %u, lane %u, PTX line %u)", f->warp, f->lane, f->ptx_line);
@@ -165,18 +170,19 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err) {
     hold(d);
     EmuStatus status = emu_launch(e->context, l->kernel->module->emu, l->kernel->handle, l->grid, l->block,
                                   clusters ? l->cluster : NULL, l->smem, l->params, &options, &report);
-    prints_done(prints);
+    prints_flush(prints);
     if (status != EMU_OK) {
         if (status == EMU_FAULTED) {
             for (size_t i = 0; i < report.n_faults && i < SHOWN_FAULTS; i++) {
                 if (i) buf_puts(err, "; ");
-                fault_text(&report.faults[i], err);
+                fault_text(&report.faults[i], i ? NULL : prints_assertion(prints), err);
             }
             if (report.n_faults > SHOWN_FAULTS) buf_printf(err, "; and %zu more", report.n_faults - SHOWN_FAULTS);
         } else said(d, status, err);
         buf_puts(err, " in ");
         launch_text(l, err);
     }
+    prints_free(prints);
     emu_report_free(&report);
     release(d);
     free(fixed);

@@ -27,7 +27,9 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
 typedef struct Prints Prints;
 Prints *prints_new(FILE *to);
 void    prints_add(Prints *p, uint32_t thread, const char *text, size_t n);
-void    prints_done(Prints *p);                           // writes what is left; NULL is fine
+void    prints_flush(Prints *p);                          // writes what is left; NULL is fine, also below
+const char *prints_assertion(const Prints *p);            // "assertion failed: ..", which is not written; NULL: none has
+void    prints_free(Prints *p);
 bool  compiled_tried(const Compiled *c, bool general);   // made, or in vain
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 // Variants that were not made yet, together: on as many threads as there are cores.

@@ -26,7 +26,7 @@ typedef struct Group { const Line *line; int n, first, waits, follow; } Group;  
 typedef struct Edge { int to, next; } Edge;
 typedef struct From { size_t at; uint32_t thread; } From;
 
-struct Prints { FILE *to; Buf text; From *from; int nfrom, room; };
+struct Prints { FILE *to; Buf text; From *from; int nfrom, room; char *assertion; };
 
 static Elem elem_before(const char *p, size_t n) {
     size_t from = n;
@@ -230,7 +230,12 @@ Prints *prints_new(FILE *to) {
 // What belongs to tiles waits for the rest of them, and what comes after it, too.
 void prints_add(Prints *p, uint32_t thread, const char *text, size_t n) {
     enum { MOST = 64 << 20 };
+    static const char failed[] = "assertion failed: ";
     Buf heads = {0};
+    if (n >= sizeof failed && memcmp(text, failed, sizeof failed - 1) == 0) {
+        if (!p->assertion) p->assertion = copy_text(text, n - (text[n - 1] == '\n'));
+        return;
+    }
     bool element = n && text[n - 1] == '\n' && read_line(text, n - 1, 0, &heads).rank >= 0;
     buf_free(&heads);
     if (!p->text.n && !element) { fwrite(text, 1, n, p->to); return; }
@@ -244,10 +249,17 @@ void prints_add(Prints *p, uint32_t thread, const char *text, size_t n) {
     if (p->text.n > MOST) together(p);
 }
 
-void prints_done(Prints *p) {
+void prints_flush(Prints *p) {
+    if (p && p->text.n) together(p);
+    if (p) fflush(p->to);
+}
+
+const char *prints_assertion(const Prints *p) { return p ? p->assertion : NULL; }
+
+void prints_free(Prints *p) {
     if (!p) return;
-    if (p->text.n) together(p);
     buf_free(&p->text);
     free(p->from);
+    free(p->assertion);
     free(p);
 }

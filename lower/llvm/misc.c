@@ -260,6 +260,11 @@ static void print_line(Gen *g, const char *format, int n, LLVMValueRef *args) {
     LLVMBuildCall2(g->B, ft, f, (LLVMValueRef[]){string(g, format), room}, 2, "");
 }
 
+// In a format, but none.
+static void plain_words(Buf *format, const char *p, size_t n) {
+    for (size_t i = 0; i < n; i++) buf_printf(format, p[i] == '%' ? "%%%%" : "%c", p[i]);
+}
+
 // An element as one argument of printf, and how it is written.
 static LLVMValueRef printed_number(Gen *g, Val *v, int r, const char **format) {
     Elem e = (Elem)v->type.elem;
@@ -296,7 +301,7 @@ void emit_print(Gen *g, Op *op) {
         LLVMPositionBuilderAtEnd(g->B, yes);
         Buf text = {0};
         int n = 0;
-        for (size_t i = 0; i < head.n; i++) buf_printf(&text, head.p[i] == '%' ? "%%%%" : "%c", head.p[i]);      // no format
+        plain_words(&text, head.p, head.n);
         for (int i = 0; v && i < v->type.rank; i++) {
             const Val *axis = v->type.axis[i];
             LLVMValueRef c = LLVMBuildAdd(g->B, gen_lane_coord(g, l, i), gen_i32(g, gen_reg_coord(l, i, r)), "");
@@ -326,10 +331,12 @@ void emit_assert(Gen *g, Op *op) {
         LLVMBasicBlockRef yes = gen_block(g, "failed"), go = gen_block(g, "holds");
         LLVMBuildCondBr(g->B, bad, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);
-        char text[200];
-        snprintf(text, sizeof text, "assertion failed: %.*s\n", (int)(op->str.n < 150 ? op->str.n : 150),
-                 op->str.p ? op->str.p : "");
-        print_line(g, text, 0, NULL);
+        Buf text = {0};
+        buf_puts(&text, "assertion failed: ");
+        plain_words(&text, op->str.p, op->str.n < 150 ? op->str.n : 150);
+        buf_putc(&text, '\n');
+        print_line(g, text.p, 0, NULL);
+        buf_free(&text);
         gen_asm(g, LLVMVoidTypeInContext(g->C), "trap;", "", 0, NULL, true, false);
         LLVMBuildBr(g->B, go);
         LLVMPositionBuilderAtEnd(g->B, go);
