@@ -174,8 +174,10 @@ void cast_one(Elem from, Elem to, bool saturate, const void *in, void *out) {
 static int64_t least(Ix e) {
     int64_t sum = e->value, part;
     if (e->kind == IX_DIM) return e->lo > 1 ? e->lo : 1;
-    if (e->kind == IX_DIV && ix_is_const(e->arg[1]) && e->arg[1]->value > 0 && least(e->arg[0]) != INT64_MIN)
-        return int_div_floor(least(e->arg[0]), e->arg[1]->value);
+    if (e->kind == IX_DIV && ix_is_const(e->arg[1]) && e->arg[1]->value > 0) {
+        int64_t of = least(e->arg[0]);
+        return of == INT64_MIN ? e->lo : int_div_floor(of, e->arg[1]->value);
+    }
     for (uint32_t i = 0; e->kind == IX_SUM && i < e->n; i++) {
         int64_t of = e->coef[i] > 0 ? least(e->arg[i]) : e->arg[i]->hi;
         if (of == INT64_MIN || of == INT64_MAX || __builtin_mul_overflow(e->coef[i], of, &part) || __builtin_add_overflow(sum, part, &sum)) return INT64_MIN;

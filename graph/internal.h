@@ -16,6 +16,7 @@ struct GTables {
     uint32_t place, places;                                  // .. its place in the model's order; how many there were
     const char *error;
     int      prove_depth;
+    struct { Ix e; int depth; bool yes; } *proved;           // what was tried last, by hash: a proof stands, a failure where as little may be tried
     bool     simplified;
     bool     narrow;                                         // .. will be of 16-bit operands (rewrite/narrow.c)
     bool     tf32;                                           // products of f32 are single ones of tf32

@@ -10,6 +10,8 @@
 
 #include "graph/ix/internal.h"
 
+#include <string.h>
+
 enum { MAX_DEPTH = 6 };
 
 // ---- proofs ---------------------------------------------------------------------------------------------------------
@@ -129,17 +131,23 @@ static bool prove_ge0(Graph *g, Ix e) {
     return shifted && no_negative_term(shifted);
 }
 
+enum { PROVED_BITS = 14, PROVED = 1 << PROVED_BITS };
+
 bool ix_prove_ge0(Graph *g, Ix e) {
     if (!e) return false;
     if (e->lo >= 0) return true;
     if (e->hi < 0 || e->kind == IX_CONST) return false;
     struct GTables *t = g->tables;
     if (t->prove_depth >= MAX_DEPTH) return false;
+    if (!t->proved) t->proved = memset(arena_alloc(g->arena, sizeof *t->proved * PROVED), 0, sizeof *t->proved * PROVED);
+    uint32_t at = (e->id * 2654435761u) >> (32 - PROVED_BITS);
+    if (t->proved[at].e == e && (t->proved[at].yes || t->prove_depth >= t->proved[at].depth)) return t->proved[at].yes;
     const char *error = t->error;                            // a proof that runs into limits is only a proof not found
     t->prove_depth++;
     bool yes = prove_ge0(g, e);
     t->prove_depth--;
     t->error = error;
+    t->proved[at].e = e, t->proved[at].depth = t->prove_depth, t->proved[at].yes = yes;
     return yes;
 }
 

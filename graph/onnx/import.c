@@ -540,8 +540,8 @@ static DimRead read_product(DimSum *s) {
 // past + sequence, 2*s0 - 1, of names that inputs have alone. NULL: no such sum, or another one by the tensors given: then it is a
 // name like others.
 static Ix read_sum(Import *im, const char *text, const GTensor *given, int d) {
-    enum { DEEP = 8 };
-    if (im->sums == DEEP) return NULL;
+    enum { DEEP = 8, LONG = 256 };
+    if (im->sums == DEEP || strlen(text) > LONG) return NULL;
     im->sums++;
     DimSum s = {im, text};
     DimRead a = read_product(&s);
