@@ -364,8 +364,9 @@ static void run_path(Runner *r, const char *path) {
         const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
         Buf full = {0};
         buf_printf(&full, "%s/%s", path, name);
-        bool folder = stat(full.p, &st) == 0 && S_ISDIR(st.st_mode);
-        if (name[0] != '.' && (folder || (dot && strcmp(dot, ".tk") == 0))) run_path(r, full.p);
+        // a link to a folder may lead back here; a pipe would be waited for
+        bool folder = lstat(full.p, &st) == 0 && S_ISDIR(st.st_mode), file = stat(full.p, &st) == 0 && S_ISREG(st.st_mode);
+        if (name[0] != '.' && (folder || (file && dot && strcmp(dot, ".tk") == 0))) run_path(r, full.p);
         buf_free(&full);
         free(entries[i]);
     }
