@@ -1,8 +1,8 @@
 // What kernels print, an element a line as machine code does (lower/llvm/misc.c), put together as `eval` has it (lower/eval/print.c):
 //
-//     x f32[m 0, n 1] = 2          x f32[m, n] =
-//     x f32[m 0, n 0] = 1   ->     [[1. 2.]]
-//     here                         here
+//     x f32[m 0+0, n 8+1] = 2          x f32[m, n] =
+//     x f32[m 0+0, n 8+0] = 1   ->     [[1. 2.]]
+//     here                             here
 //
 // Threads print when they come to it, in any order, and a loop prints a tile once a trip. A thread's own lines are in order: the k-th line
 // of an element is of the k-th tile of that name, and what a thread prints first comes first, whatever other threads were faster with.
@@ -15,8 +15,8 @@
 typedef struct Line {
     size_t  head, end;                    // of "x f32[m, n]", among the heads
     int     rank;                         // -1: another line, from `value` on
-    int64_t at[MAX_AXES];
-    const char *value; size_t n;
+    int64_t from[MAX_AXES], at[MAX_AXES]; // the axes' first places, which tell a loop's tiles apart; from there
+    const char *text, *value; size_t n;
     Elem    elem;
     uint32_t thread;
     int     seq, turn, group;             // where it came; which of the tiles of its name; which tile
@@ -34,15 +34,17 @@ static Elem elem_before(const char *p, size_t n) {
     return elem_by_name((Str){p + from, n - from});
 }
 
-// "m 0, n 1]": names into the heads, numbers into the line.
+// "m 0+0, n 8+1]": names into the heads, numbers into the line.
 static bool read_places(const char *p, const char *end, Line *l, Buf *heads) {
     while (p < end && l->rank < MAX_AXES) {
         const char *space = memchr(p, ' ', (size_t)(end - p));
         char *after = NULL;
         if (!space) return false;
         buf_printf(heads, "%s%.*s", l->rank ? ", " : "[", (int)(space - p), p);
-        l->at[l->rank++] = strtoll(space, &after, 10);
-        if (after == space || after >= end) return false;
+        l->from[l->rank] = strtoll(space, &after, 10);
+        if (after == space || after >= end || *after != '+') return false;
+        l->at[l->rank++] = strtoll(after + 1, &after, 10);
+        if (after >= end) return false;
         if (*after == ']') { buf_putc(heads, ']'); return after + 1 == end; }
         if (*after != ',' || after[1] != ' ') return false;
         p = after + 2;
@@ -51,7 +53,7 @@ static bool read_places(const char *p, const char *end, Line *l, Buf *heads) {
 }
 
 static Line read_line(const char *p, size_t n, int seq, Buf *heads) {
-    Line l = {.head = heads->n, .value = p, .n = n, .seq = seq};
+    Line l = {.head = heads->n, .text = p, .value = p, .n = n, .seq = seq};
     const char *equals = NULL, *bracket = NULL;
     for (size_t i = 0; i + 3 <= n; i++) if (memcmp(p + i, " = ", 3) == 0) equals = p + i;
     for (const char *q = p; equals && equals > p && equals[-1] == ']' && q < equals; q++) if (*q == '[') bracket = q;
@@ -70,7 +72,9 @@ static int by_name(const Line *a, const Line *b) {
     size_t n = a->end - a->head, m = b->end - b->head;
     if (a->rank != b->rank || a->rank < 0) return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : (a->seq > b->seq) - (a->seq < b->seq);
     int c = memcmp(heads_of_all + a->head, heads_of_all + b->head, n < m ? n : m);
-    return c ? c : (n > m) - (n < m);
+    if (c || n != m) return c ? c : (n > m) - (n < m);
+    for (int i = 0; i < a->rank; i++) if (a->from[i] != b->from[i]) return a->from[i] > b->from[i] ? 1 : -1;
+    return 0;
 }
 
 static int by_place(const Line *a, const Line *b) {
@@ -104,7 +108,7 @@ static void cell_text(const Line *l, char out[PRINT_CELL]) {
     else if (elem_is_float(l->elem)) print_point(out);
 }
 
-// The box that its places span; a place without a line is empty.
+// The box that its places span. It is full, or these are no tile's elements.
 static void print_group(const Group *g, const char *heads, FILE *to) {
     const Line *l = g->line;
     int64_t low[MAX_AXES], extent[MAX_AXES], all = 1;
@@ -118,7 +122,8 @@ static void print_group(const Group *g, const char *heads, FILE *to) {
         extent[k] = high - low[k] + 1;
         all = extent[k] > 0 && all <= INT32_MAX / extent[k] ? all * extent[k] : INT32_MAX;
     }
-    char (*cell)[PRINT_CELL] = all < INT32_MAX ? calloc((size_t)all, PRINT_CELL) : NULL;
+    char (*cell)[PRINT_CELL] = all == g->n ? calloc((size_t)all, PRINT_CELL) : NULL;
+    for (int i = 0; !cell && i < g->n; i++) fprintf(to, "%.*s\n", (int)(l[i].value + l[i].n - l[i].text), l[i].text);
     for (int i = 0; cell && i < g->n; i++) {
         int64_t at = 0;
         for (int k = 0; k < l->rank; k++) at = at * extent[k] + l[i].at[k] - low[k];

@@ -245,7 +245,7 @@ static LLVMValueRef string(Gen *g, const char *s) {
 
 static void print_line(Gen *g, const char *format, int n, LLVMValueRef *args) {
     LLVMTypeRef p0 = LLVMPointerTypeInContext(g->C, 0), pt[2] = {p0, p0}, ft = LLVMFunctionType(g->i32, pt, 2, 0),
-                types[MAX_AXES + 1];
+                types[2 * MAX_AXES + 1];
     LLVMValueRef f = LLVMGetNamedFunction(g->M, "vprintf");
     if (!f) f = LLVMAddFunction(g->M, "vprintf", ft);
     for (int i = 0; i < n; i++) types[i] = LLVMTypeOf(args[i]);
@@ -286,7 +286,7 @@ static LLVMValueRef first_block(Gen *g) {
     return g->one_warp ? LLVMBuildAnd(g->B, first, LLVMBuildICmp(g->B, LLVMIntULT, g->tid, gen_i32(g, 32), ""), "") : first;
 }
 
-// Program 0 prints; one line an element, "text f32[m 0, n 1] = value", by the lane that owns it. runtime/prints.c makes tiles of them.
+// Program 0 prints; one line an element, "text f32[m 0+2, n 64+1] = value" (its axes' first places, and how far from them), by the lane that owns it. runtime/prints.c makes tiles of them.
 void emit_print(Gen *g, Op *op) {
     Val *v = print_value(op);
     const Layout *l = v && v->type.rank ? v->layout : NULL;
@@ -295,7 +295,7 @@ void emit_print(Gen *g, Op *op) {
     Buf head = {0};
     print_head(op, &head);
     for (int r = 0; r < (v ? gen_tile(g, v)->n : 1); r++) {
-        LLVMValueRef args[MAX_AXES + 1], pred = v ? gen_both(g, mine, gen_lanes_alive(g, v, l, r)) : mine;
+        LLVMValueRef args[2 * MAX_AXES + 1], pred = v ? gen_both(g, mine, gen_lanes_alive(g, v, l, r)) : mine;
         LLVMBasicBlockRef yes = gen_block(g, "print"), go = gen_block(g, "printed");
         LLVMBuildCondBr(g->B, pred, yes, go);
         LLVMPositionBuilderAtEnd(g->B, yes);
@@ -305,8 +305,9 @@ void emit_print(Gen *g, Op *op) {
         for (int i = 0; v && i < v->type.rank; i++) {
             const Val *axis = v->type.axis[i];
             LLVMValueRef c = LLVMBuildAdd(g->B, gen_lane_coord(g, l, i), gen_i32(g, gen_reg_coord(l, i, r)), "");
-            args[n++] = LLVMBuildAdd(g->B, gen_get64(g, axis_lo(axis), 0), LLVMBuildZExt(g->B, c, g->i64, ""), "");
-            buf_printf(&text, "%s%s %%lld", i ? ", " : "[", axis->name ? axis->name->s : "_");
+            args[n++] = gen_get64(g, axis_lo(axis), 0);
+            args[n++] = LLVMBuildZExt(g->B, c, g->i64, "");
+            buf_printf(&text, "%s%s %%lld+%%lld", i ? ", " : "[", axis->name ? axis->name->s : "_");
         }
         if (v) {
             const char *format;
