@@ -500,6 +500,9 @@ void shared_describe(const Launch *, uint32_t offset, char *out, size_t n);
 // ---- Reading and decoding
 
 typedef struct Str { const char *s; uint32_t n; } Str;
+static inline bool ptx_str_is(Str s, const char *text) {       // most differ in the first character
+    return s.n ? *s.s == *text && !strncmp(s.s, text, s.n) && !text[s.n] : !*text;
+}
 
 typedef enum SymKind { SYM_REG, SYM_VAR, SYM_LABEL, SYM_FUNC } SymKind;
 
@@ -618,7 +621,6 @@ const Operand *dec_op(Dec *, uint32_t i);
 uint8_t  dec_space(Dec *);                          // takes .global, .shared, ... ; SPACE_GENERIC
 void     dec_cache_hints(Dec *);                    // takes every cache qualifier
 void     dec_sem(Dec *, bool *acquire, bool *release);
-bool     ptx_str_is(Str, const char *);
 void     reader_fix_branch(Dec *, Insn *, const Operand *);
 
 enum { ADDR32 = 1, F_ATOMIC = 2, F_ACQUIRE = 4, F_RELEASE = 8, F_RELAXED = 32, F_MBAR32 = 64, F_CALL = 128 };

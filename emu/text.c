@@ -116,7 +116,6 @@ Str text_quoted(Reader *r) {
     return s;
 }
 
-bool ptx_str_is(Str s, const char *text) { return strlen(text) == s.n && !memcmp(s.s, text, s.n); }
 bool text_same(Str a, Str b)   { return a.n == b.n && !memcmp(a.s, b.s, a.n); }
 
 char *text_copy(Reader *r, Str s) {

@@ -133,7 +133,7 @@ uint32_t warp_run(Warp *w, uint32_t quantum) {
         left--;
         w->count.instructions[in->cls]++;
         if (m) {
-            lanes += (uint32_t)__builtin_popcount(m);
+            lanes += m == 0xffffffffu ? 32 : (uint32_t)__builtin_popcount(m);
             w->active = m;
             if (__builtin_expect(w->n_inflight != 0, 0)) check_in_flight(w, in);
             in->fn(w, in);

@@ -16,7 +16,10 @@ typedef struct Places {
     Clauses *var, *axis;                 // by id
     int     *begins, pass;               // by axis: the last pass that looked at where it begins
     Clauses  around;                     // conditions around the statement
-    bool     changed, last, said;       // the last pass: all is known, and said
+    bool     changed;                    // in this pass; one in which nothing does knows all
+    const TStmt *bad;                    // the first store in it that loses something, and what
+    Clauses  lost;
+    bool     adds;
 } Places;
 
 static void body_of(Places *p, const TBody *body);
@@ -42,6 +45,7 @@ static Clauses of_kids(Places *p, const TExpr *x, uint32_t from, uint32_t to) {
 }
 
 static Clauses of_expr(Places *p, const TExpr *x) {
+    if (x->kind == TX_block) body_of(p, &x->body);       // its value is made of what it says; else each block in a block took a pass
     Clauses m = of_kids(p, x, 0, x->nkid);
     for (int i = 0; i < x->type.naxes; i++) {
         TAxis *ax = x->type.axis[i];
@@ -52,7 +56,6 @@ static Clauses of_expr(Places *p, const TExpr *x) {
     if (x->kind == TX_var) return m | p->var[x->var->id];
     if (x->kind == TX_axis) return m | of_axis(p, x->axis[0]);
     if (x->kind == TX_atomic) return p->all;
-    if (x->kind == TX_block) body_of(p, &x->body);
     return m;
 }
 
@@ -68,8 +71,10 @@ static const char *atomic_for(const TExpr *x) {
     return x->op == TR_max || x->op == TR_any ? "atomic_max" : x->op == TR_min || x->op == TR_every ? "atomic_min" : "atomic_add";
 }
 
-static void say(Places *p, const TStmt *st, Clauses lost, bool adds) {
-    if (p->said || !st->tensor) return;
+static void say(Places *p) {
+    const TStmt *st = p->bad;
+    Clauses lost = p->lost;
+    bool adds = p->adds;
     Buf names = {0};
     for (int g = 0; g < p->k->ngrid; g++)
         if (lost & 1u << g) buf_printf(&names, "%s`%s`", names.n ? ", " : "", p->k->grid[g].var->name->s);
@@ -81,15 +86,14 @@ static void say(Places *p, const TStmt *st, Clauses lost, bool adds) {
     const char *place = st->nidx ? "..." : "";
     diag_help(d, "`%s(%s[%s], v)` of an `inout` tensor is done once for each program; or one program has it all, in a loop instead of the grid",
               adds ? "atomic_add" : atomic_for(st->value), st->tensor->name->s, place);
-    p->said = true;
 }
 
-static void store(Places *p, const TStmt *st) {
-    Clauses place = p->around, value = of_expr(p, st->value);
+static void store(Places *p, const TStmt *st, Clauses value) {
+    Clauses place = p->around;
     for (int i = 0; i < st->nidx; i++) place |= of_expr(p, st->idx[i]);
     bool adds = st->tensor && st->tensor->mode == PM_INOUT && reads(st->value, st->tensor);
     Clauses lost = p->all & ~place & (adds ? p->all : value);
-    if (p->last && lost) say(p, st, lost, adds);
+    if (lost && st->tensor && !p->bad) p->bad = st, p->lost = lost, p->adds = adds;
 }
 
 static void statement(Places *p, const TStmt *st) {
@@ -97,7 +101,7 @@ static void statement(Places *p, const TStmt *st) {
     Clauses value = st->value ? of_expr(p, st->value) : 0, cond = st->cond ? of_expr(p, st->cond) : 0;
     switch ((TStmtKind)st->kind) {
     case TS_let: case TS_assign: grow(p, &p->var[st->var->id], value | around); break;
-    case TS_store: store(p, st); break;
+    case TS_store: store(p, st, value); break;
     case TS_for:
         grow(p, &p->var[st->var->id], of_expr(p, st->lo) | of_expr(p, st->hi) | around);
         if (st->axis) grow(p, &p->axis[st->axis->id], p->var[st->var->id]);
@@ -164,10 +168,9 @@ void check_places(Check *c) {
     for (int g = 0; g < k->ngrid; g++) p.var[k->grid[g].var->id] = p.all & 1u << g;
     do {
         p.changed = false;
+        p.bad = NULL;
         p.pass++;
         body_of(&p, &k->body);
     } while (p.changed);
-    p.last = true;
-    p.pass++;
-    body_of(&p, &k->body);
+    if (p.bad) say(&p);
 }
