@@ -4,6 +4,7 @@
 //     FusedMatMul        alpha * a' b'                     BiasGelu, FastGelu    gelu(x + bias), by erf and by tanh
 //     FusedGemm          act(Gemm)                         QuickGelu             x sigmoid(alpha x)
 //     FusedConv          act(Conv + bias + z)              Gelu
+//     NhwcConv           Conv, channels last
 //     SkipLayerNormalization, SkipSimplifiedLayerNormalization     the norm of x + skip + bias; the sum is a result, too
 //     SimplifiedLayerNormalization                                  RMSNormalization, in ONNX's own domain
 //     EmbedLayerNormalization                                       the norm of rows of two or three tables, added
@@ -232,6 +233,16 @@ static Node *lower_expand_dims(Op *op) {
     return g_unsqueeze(op->g, x, 1u << axis);
 }
 
+// Conv of pictures and weights with channels last, as the optimiser writes diffusion models for a GPU.
+static Node *lower_nhwc_conv(Op *op) {
+    static const int first[4] = {0, 3, 1, 2}, last[4] = {0, 2, 3, 1};
+    Graph *g = op->g;
+    Node *in[3] = {op_in(op, 0), op_in(op, 1), op_opt(op, 2)};
+    if (!op_rank(op, in[0], 4, "its image") || !op_rank(op, in[1], 4, "its weights")) return NULL;
+    for (int i = 0; i < 2; i++) in[i] = g_transpose(g, in[i], first);
+    return g_transpose(g, op_as(op, "Conv", 11, in, in[2] != NULL ? 3 : 2), last);
+}
+
 static Node *lower_trilu(Op *op) { return op_as(op, "Trilu", 14, op->in, op->nin); }
 
 #define MS "com.microsoft"
@@ -244,7 +255,7 @@ const OpRow ops_ort_fused[] = {
     MS_OP("SkipLayerNormalization", lower_skip_norm, WHOLE), MS_OP("SkipSimplifiedLayerNormalization", lower_skip_norm, SIMPLE),
     OP("SimplifiedLayerNormalization", 1, lower_simple_norm), MS_OP("SimplifiedLayerNormalization", lower_simple_norm, 0),
     MS_OP("EmbedLayerNormalization", lower_embed_norm, 0), MS_OP("GroupNorm", lower_group_norm, 0), MS_OP("SkipGroupNorm", lower_group_norm, 1),
-    MS_OP("ExpandDims", lower_expand_dims, 0),    MS_OP("Trilu", lower_trilu, 0),
+    MS_OP("ExpandDims", lower_expand_dims, 0),    MS_OP("Trilu", lower_trilu, 0), MS_OP("NhwcConv", lower_nhwc_conv, 0),
     {0},
 };
 // clang-format on
