@@ -220,7 +220,7 @@ static Ix dim_find(Graph *g, const char *name) {
 
 static Ix dim_new(Graph *g, const char *name, int64_t lo, int64_t hi, int64_t multiple, bool data_dependent) {
     struct GTables *t = g->tables;
-    IxDim d = {arena_printf(g->arena, "%s", name), lo, hi, multiple > 0 ? multiple : 1, data_dependent, NULL};
+    IxDim d = {arena_printf(g->arena, "%s", name), lo, hi, multiple > 0 ? multiple : 1, data_dependent, NULL, NULL};
     vec_push(g->arena, &t->dims, d);
     Ix e = ix_intern(g, &(struct IxData){.kind = IX_DIM, .value = t->dims.n - 1});
     vec_push(g->arena, &t->dim_ix, e);
