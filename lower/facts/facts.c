@@ -21,7 +21,7 @@
 enum { SEEN = 128 };
 typedef struct Seen { const Val *v; uint32_t question; bool ranged, asked, fits; Range range; } Seen;
 
-struct Facts { Fn *f; Linear *linear; int64_t *sample; uint32_t question; int depth; bool live; Seen seen[SEEN]; };
+struct Facts { Fn *f; const bool *index; Linear *linear; int64_t *sample; uint32_t question; int depth; bool live; Seen seen[SEEN]; };
 
 Facts *facts_new(Fn *f) {
     Facts *s = NEW(f->arena, Facts);
@@ -30,6 +30,8 @@ Facts *facts_new(Fn *f) {
 }
 
 Fn  *facts_fn(const Facts *s) { return s->f; }
+void facts_narrow(Facts *s, const bool *index) { s->index = index; }
+bool facts_are_narrow(const Facts *s) { return s->index != NULL; }
 
 static Seen *seen(Facts *s, const Val *v) {
     Seen *e = &s->seen[(uintptr_t)v / sizeof(Val) % SEEN];
@@ -146,6 +148,26 @@ static const int64_t *samples(Facts *s) {
 static bool hopeless(Facts *s, LExpr e, int64_t d) {
     const int64_t *at = samples(s), *strides = at + MAX_DIMS;
     return launch_eval(e, at, strides + MAX_STRIDES, strides) % d != 0;
+}
+
+// It holds where dimensions are of thousands and other numbers small: else it is not worth losing the variant for.
+static bool assume_likely(Facts *s, LExpr cond) {
+    enum { A_FEW = 4 };
+    int64_t known, few[MAX_PARAMS];
+    const int64_t *at = samples(s);
+    for (int i = 0; i < MAX_PARAMS; i++) few[i] = A_FEW;
+    if (!fact_constant(s, cond, &known) && !launch_eval(cond, at, few, at + MAX_DIMS)) return false;
+    return fact_assume(s, cond);
+}
+
+// What the launcher says of its least and its most.
+static Range assume_bounds(Facts *s, const Val *v, Range r) {
+    Arena *a = s->f->arena;
+    LExpr lo, hi;
+    if (!fact_launch_bounds(s, v, &lo, &hi)) return r;
+    if (r.hi > INT32_MAX && hi.n && assume_likely(s, launch_join_const(a, L_LE, hi, LIMIT))) r.hi = LIMIT;
+    if (r.lo < INT32_MIN && r.hi <= INT32_MAX && lo.n && assume_likely(s, launch_join(a, L_LE, launch_const(a, -LIMIT), lo))) r.lo = -LIMIT;
+    return r;
 }
 
 static Range assume_small(Facts *s, LExpr e, Range r) {
@@ -306,6 +328,8 @@ Range fact_range(Facts *s, const Val *v) {
         if (s->f->fast && (r.hi > LIMIT || r.lo < INT32_MIN) && v->type.kind == TY_TILE && v->type.elem == EL_index &&
             host_expr(s, v, &e))
             r = assume_small(s, e, r);
+        else if (s->index && (r.hi > INT32_MAX || r.lo < INT32_MIN) && v->type.kind == TY_TILE && v->type.elem == EL_index && s->index[v->id])
+            r = assume_bounds(s, v, r);
         known = seen(s, v);                            // what was asked meanwhile may have taken its place
         known->ranged = true;
         known->range = r;
@@ -500,6 +524,32 @@ bool fact_stride_divides(Facts *s, int param, int dim, int64_t d) {
     if (hopeless(s, (LExpr){st, 1}, d)) return false;
     assume_multiple(s, (LExpr){st, 1}, d);
     return true;
+}
+
+bool fact_size_small(Facts *s, LExpr e) {
+    bool passed = s->f->fast && e.n == 1 && e.at[0].op == L_DIM && s->f->launch->dims[e.at[0].arg].fixed < 0;     // in 32 bits, as it is
+    return passed || fact_assume(s, launch_join_const(s->f->arena, L_LE, e, LIMIT));
+}
+
+bool fact_place_small(Facts *s, int param, const bool *dims) {
+    const LaunchParam *p = &s->f->launch->params[param];
+    Arena *a = s->f->arena;
+    LExpr last = {0};
+    for (int d = 0; d < p->rank; d++) {
+        if (!dims[d]) continue;
+        LStep *st = NEW(a, LStep);
+        *st = (LStep){L_STRIDE, launch_stride(param, d)};
+        LExpr at = launch_join_const(a, L_SUB, p->dim[d], 1);
+        if (d < p->rank - 1 || p->strided) at = launch_join(a, L_MUL, at, (LExpr){st, 1});
+        last = last.n ? launch_join(a, L_ADD, last, at) : at;
+    }
+    return fact_assume(s, launch_join_const(a, L_LE, last, LIMIT));
+}
+
+bool fact_stride_small(Facts *s, int param, int dim, int64_t times) {
+    LStep *st = NEW(s->f->arena, LStep);
+    *st = (LStep){L_STRIDE, launch_stride(param, dim)};
+    return fact_assume(s, launch_join_const(s->f->arena, L_LE, (LExpr){st, 1}, LIMIT / times));
 }
 
 bool fact_stride_one(Facts *s, int param, int dim) {

@@ -20,6 +20,13 @@ typedef struct Affine {
 
 Facts *facts_new(Fn *f);
 Fn    *facts_fn(const Facts *s);
+// narrow.c: values that accesses are made of, by their numbers; NULL: none, nothing is to be narrow. From `facts_narrow` on they may be
+// assumed to fit in 32 bits, where the launcher can tell.
+const bool *facts_indices(Fn *f);
+void   facts_narrow(Facts *s, const bool *index);
+bool   facts_are_narrow(const Facts *s);
+bool   fact_launch_bounds(Facts *s, const Val *v, LExpr *lo, LExpr *hi);
+int    fact_passes(Facts *s, const Val *v, const Val *end);        // on live lanes 0 <= v < (k + 1) * end: k, at most 2; 0: not known
 Range  fact_range(Facts *s, const Val *v);
 Range  fact_live_range(Facts *s, const Val *v);            // of its live lanes alone
 bool   fact_fits32(Facts *s, const Val *v);               // value and all that it is made of fit in i32
@@ -30,6 +37,9 @@ bool   fact_size_divides(Facts *s, LExpr e, int64_t d);           // of a size, 
 bool   fact_known_multiple(Facts *s, const Val *v, int64_t d);   // the same, without a new assumption
 bool   fact_stride_divides(Facts *s, int param, int dim, int64_t d);
 bool   fact_constant(const Facts *s, LExpr e, int64_t *v);    // of numbers alone, or of dimensions that the instance fixes
+bool   fact_stride_small(Facts *s, int param, int dim, int64_t times);       // times as much fits in 31 bits
+bool   fact_place_small(Facts *s, int param, const bool *dims);             // how far these dimensions reach, in elements, does
+bool   fact_size_small(Facts *s, LExpr e);                // the same of a size
 bool   fact_stride_one(Facts *s, int param, int dim);
 bool   fact_assume(Facts *s, LExpr cond);                  // true: it holds, or the specialised variant may assume it
 // An index that is not negative: what it is at most, as the launcher computes it. May add to what is assumed.

@@ -1,5 +1,6 @@
 // Division and remainder by what is known of the divisor.
 //
+//     what passes its end at most twice   a subtraction that is done or not
 //     a number of the launch          a multiplication by 2^62 / d, which the launcher computes
 //     a power of two, of an axis      digits: what lanes and registers add to it, often nothing but a number for each register
 //     one number for a tile           a reciprocal, scaled so that it is normal, and a multiplication an element
@@ -21,6 +22,34 @@
 static const int64_t RECIPROCAL_ONE = (int64_t)1 << 62;
 enum { DIVISORS = 1, MOST_DIVISORS = 16 };                     // LaunchSlot.a of their slots
 
+// ---- by what passes an end ------------------------------------------------------------------------
+//
+//     (j + W - 1) % W, which is below 2 W            the smaller one, without a sign, of x and x - W: that wraps below 0
+//
+// A torus' neighbours. On live lanes alone, so it is for places in memory, and for nothing else.
+
+static bool is_place(const Fn *f, const Val *v) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        for (int i = 0; i < op->nin; i++)
+            if (op->in[i] == v && ((op->code != OP_T_load && op->code != OP_T_store) || i < 1 || i > op->nidx)) return false;
+    return true;
+}
+
+static int passes(Gen *g, const Op *op) {
+    if (op->sub != OP_rem || op->out[0]->type.elem != EL_index || !op->out[0]->type.rank) return 0;
+    if (g->passes.op == op) return g->passes.n;
+    g->passes.op = op;
+    return g->passes.n = facts_are_narrow(g->facts) && gen_narrow_op(g, op) && is_place(g->f, op->out[0]) ? fact_passes(g->facts, op->in[0], op->in[1]) : 0;
+}
+
+static LLVMValueRef less_divisor(Gen *g, const Op *op, LLVMValueRef *in) {
+    LLVMValueRef x = in[0];
+    int n = passes(g, op);
+    for (int i = 0; i < n; i++)
+        x = gen_call(g, "llvm.umin", 2, (LLVMValueRef[]){x, LLVMBuildSub(g->B, x, in[1], "")}, 1, &g->i32);
+    return n ? x : NULL;
+}
+
 // The divisor's slot expression, if the op is such a division.
 static bool launch_reciprocal(Gen *g, const Op *op, LExpr *out) {
     const Val *x = op->in[0], *d = op->in[1];
@@ -29,7 +58,7 @@ static bool launch_reciprocal(Gen *g, const Op *op, LExpr *out) {
         d->type.rank || !gen_narrow_op(g, op))
         return false;
     if (fact_range(g->facts, x).lo < 0 || fact_range(g->facts, d).lo < 0 || !host_expr(g->facts, d, &e) ||
-        fact_range(g->facts, d).hi == fact_range(g->facts, d).lo)
+        fact_range(g->facts, d).hi == fact_range(g->facts, d).lo || passes(g, op))
         return false;
     LExpr one = launch_const(g->arena, RECIPROCAL_ONE - 1);
     *out = launch_join_const(g->arena, L_ADD, launch_join(g->arena, L_DIV, one, e), 1);
@@ -171,7 +200,8 @@ static void divide_by_scalar(Gen *g, Op *op) {
 }
 
 LLVMValueRef gen_divide_known(Gen *g, const Op *op, LLVMValueRef *in) {
-    LLVMValueRef q = divide_by_reciprocal(g, op, in);
+    LLVMValueRef q = less_divisor(g, op, in);
+    if (!q) q = divide_by_reciprocal(g, op, in);
     if (q || op->sub != OP_div || op->in[0]->type.elem != EL_f32 || !at_least_one(op->in[1])) return q;
     return is_number(op->in[0], 1) ? gen_reciprocal(g, in[1]) : divide_by_one_or_more(g, in[0], in[1]);
 }

@@ -338,6 +338,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     open_types(&g);
     g.smem = shared_memory(unit);
     ir_number(f);
+    facts_narrow(g.facts, facts_indices(f));
     g.tile = NEW_N(f->arena, Tile, f->nvals + 1);
     g.narrow = NEW_N(f->arena, uint8_t, f->nvals + 1);
     g.wanted = NEW_N(f->arena, bool, f->nvals + 1);

@@ -299,15 +299,22 @@ LLVMValueRef gen_lexpr(Gen *g, LExpr e) {
     return st[0];
 }
 
-LLVMValueRef gen_affine(Gen *g, const Affine *a) {
-    LLVMValueRef sum = NULL;
+LLVMValueRef gen_term(Gen *g, LLVMTypeRef t, const Val *v, int reg, int64_t k) {
+    LLVMValueRef x = gen_get(g, v, reg);
+    if (LLVMTypeOf(x) != t) {
+        x = gen_get64(g, v, reg);
+        if (t != g->i64) x = LLVMBuildTrunc(g->B, x, t, "");
+    }
+    return k == 1 ? x : LLVMBuildMul(g->B, x, LLVMConstInt(t, (unsigned long long)k, 1), "");
+}
+
+LLVMValueRef gen_affine(Gen *g, LLVMTypeRef t, const Affine *a) {
+    LLVMValueRef sum = NULL, c = LLVMConstInt(t, (unsigned long long)a->c, 1);
     for (int i = 0; i < a->nterm; i++) {
-        LLVMValueRef x = gen_get64(g, a->term[i].v, 0);
-        if (a->term[i].k != 1) x = LLVMBuildMul(g->B, x, gen_i64(g, a->term[i].k), "");
+        LLVMValueRef x = gen_term(g, t, a->term[i].v, 0, a->term[i].k);
         sum = sum ? LLVMBuildAdd(g->B, sum, x, "") : x;
     }
-    if (!sum) return gen_i64(g, a->c);
-    return a->c ? LLVMBuildAdd(g->B, sum, gen_i64(g, a->c), "") : sum;
+    return !sum ? c : a->c ? LLVMBuildAdd(g->B, sum, c, "") : sum;
 }
 
 // ---- shared memory and barriers ------------------------------------------------------------------
@@ -441,7 +448,7 @@ void emit_for(Gen *g, Op *op) {
     LLVMBasicBlockRef head = gen_block(g, "for"), body = gen_block(g, "body"), next = gen_block(g, "next"),
                       exit = gen_block(g, "end");
     LLVMValueRef *ph = NEW_N(g->arena, LLVMValueRef, regs + 1);
-    LoopGen loop = {.op = op, .next = next, .exit = exit, .outer = g->loop};
+    LoopGen loop = {.op = op, .before = from, .next = next, .exit = exit, .outer = g->loop};
 
     go(g, head);
     at(g, head);

@@ -38,7 +38,7 @@ typedef struct Tile { Reg *r; int n; } Tile;
 typedef struct Edge { LLVMBasicBlockRef from; LLVMValueRef *vals; } Edge;
 typedef struct LoopGen {         // where break and continue go
     const Op *op;
-    LLVMBasicBlockRef next, exit;
+    LLVMBasicBlockRef before, next, exit;      // before: a `for` comes from it
     VEC(Edge) to_next, to_exit;
     struct LoopGen *outer;
 } LoopGen;
@@ -52,6 +52,7 @@ typedef struct Gen {
     Arena   *arena;
     Fn      *f;
     Facts   *facts;
+    struct { const Op *op; int n; } passes;      // divide.c: the last remainder that was asked about
     const CompileOptions *opt;
     LLVMContextRef C;
     LLVMModuleRef  M;
@@ -168,7 +169,9 @@ int64_t      gen_reg_coord(const Layout *l, int axis, int reg);    // what the r
 LLVMValueRef gen_owner(Gen *g, const Layout *l);                   // i1, or NULL when there are no replicas
 LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg, int span);   // i1 or NULL (always live)
 bool         gen_always_live(Gen *g, const Val *axis, const Layout *l, int pos);
-LLVMValueRef gen_affine(Gen *g, const Affine *a);                  // i64: the uniform part c + sum k * scalar
+// Of an index, in i64, or in i32 where the whole fits: k * a register; the uniform part c + sum k * scalar.
+LLVMValueRef gen_term(Gen *g, LLVMTypeRef t, const Val *v, int reg, int64_t k);
+LLVMValueRef gen_affine(Gen *g, LLVMTypeRef t, const Affine *a);
 
 // ---- llvm/order.c: the program's threads meet, if another one touched what this access to a tensor touches
 void gen_order(Gen *g, const Op *op);

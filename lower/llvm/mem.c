@@ -6,6 +6,12 @@
 //
 //     &x[m, n]  =  x + ((lo_m * stride + lo_n) + (lane_m * stride + lane_n)) * size  +  reg_m * stride * size  +  reg_n * size
 //
+// Windows and gathers have dimensions whose index is computed lane by lane, or may be out of range. Where such an index fits in 32
+// bits (facts/narrow.c) it is a number of its own, compared once and multiplied once into the address, whatever the loop around it:
+//
+//     &x[n, c, h, w]  =  x + (n, c as above)  +  wide((h_index * stride + w_index) * size)        a picture has fewer than 2^31 elements
+//     &x[row, n]      =  x + (n as above)     +  wide(row * (stride * size))                      one such dimension: of rows that short
+//
 // A predicate is the conjunction of: the axes' lanes are alive, unproved indices are in range, and, for
 // stores, this lane owns the element. A load that is predicated off leaves 0 (or `else`) in its registers.
 // Loads of `in` tensors are pure; what touches others is ordered first (order.c).
@@ -29,7 +35,11 @@ struct Addr {
     LLVMValueRef  lane[MAX_AXES];       // i32 coordinate
     VEC(Coord)    moved[MAX_AXES];      // base part for a register coordinate of an axis with a run-time coefficient
     int          *tile_map[MAX_RANK][AFF_TILES];
-    LLVMValueRef  uniform[MAX_RANK];    // i64: the index's uniform part, for checks
+    LLVMValueRef  uniform[MAX_RANK];    // the index's uniform part: i32 where it is narrow, else i64
+    bool          narrow[MAX_RANK];     // the index fits in 32 bits
+    bool          apart[MAX_RANK];      // addresses are made of it as such
+    bool          together;             // of several
+    LLVMValueRef  step[MAX_RANK];       // i32: from one index to the next, of those that are apart: bytes, or elements where they are together
     // its constant is counted with the registers instead: `more`, which is `shift` steps of the axis
     bool          near[MAX_RANK];
     int64_t       more[MAX_RANK], shift[MAX_AXES];
@@ -38,15 +48,18 @@ struct Addr {
     PredCache     cache;                // for addr_live
     LLVMValueRef  at;                   // for addr_at: where it was last
     int64_t       last[MAX_AXES];
+    // made before the innermost loop, which changes nothing of it: checks of a dimension, all checks of an axis
+    LLVMBasicBlockRef before;
+    bool          outside[MAX_RANK], kept[MAX_AXES];
 };
 
 static LLVMValueRef mul64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return b ? LLVMBuildMul(g->B, a, b, "") : a; }
-static LLVMValueRef add64(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAdd(g->B, a, b, ""); }
+static LLVMValueRef plus(Gen *g, LLVMValueRef a, LLVMValueRef b) { return !a ? b : !b ? a : LLVMBuildAdd(g->B, a, b, ""); }
 
-static LLVMValueRef scale_of(Gen *g, const AffAxis *x) {
-    LLVMValueRef k = x->scale ? gen_get64(g, x->scale, 0) : NULL;
-    if (x->k != 1 || !k) k = k ? LLVMBuildMul(g->B, k, gen_i64(g, x->k), "") : gen_i64(g, x->k);
-    return k;
+static LLVMValueRef number(LLVMTypeRef t, int64_t v) { return LLVMConstInt(t, (unsigned long long)v, 1); }
+
+static LLVMValueRef scale_of(Gen *g, LLVMTypeRef t, const AffAxis *x) {
+    return x->scale ? gen_term(g, t, x->scale, 0, x->k) : number(t, x->k);
 }
 
 // Does something look at all lanes of the axis: a reduction, a product?
@@ -68,7 +81,99 @@ static bool neighbours(const Addr *s, int d) {
     return true;
 }
 
-static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type *type) {
+// A number of an i32, whatever it is that it is kept as.
+static bool fits(Gen *g, const Val *v) {
+    Elem e = (Elem)v->type.elem;
+    return gen_is32(g, v) || (e != EL_index && !elem_is_float(e) && e != EL_bool && elem_bits(e) + !elem_is_signed(e) <= 32);
+}
+
+// Which dimensions' indices are numbers of 32 bits, for their checks, and which of those for addresses. An index that is an axis
+// itself adds constants to an address, register by register: innermost it is as good as it is.
+static void narrow_indices(Gen *g, Addr *s) {
+    const Access *a = &s->a;
+    int size = elem_bytes(a->elem), n = 0;
+    bool fits_wide = true;
+    for (int d = 0; d < a->nidx; d++) {
+        const Affine *x = &a->aff[d];
+        if (a->unit[d] || (a->proved[d] && !x->ntile) || !fits(g, a->idx[d]) || !fact_size_small(g->facts, a->p->dim[d])) continue;
+        s->narrow[d] = true;
+        s->apart[d] = x->ntile || s->stride[d];
+        n += s->apart[d];
+    }
+    s->together = n > 1 && fact_place_small(g->facts, a->param, s->apart);
+    for (int d = 0; d < a->nidx; d++) {
+        if (!s->apart[d]) continue;
+        if (!s->together && s->stride[d]) fits_wide = fact_stride_small(g->facts, a->param, d, size);
+        if (!fits_wide) { s->apart[d] = false; continue; }
+        s->step[d] = s->stride[d] ? LLVMBuildTrunc(g->B, s->stride[d], g->i32, "") : gen_i32(g, 1);
+        if (!s->together) s->step[d] = LLVMBuildMul(g->B, s->step[d], gen_i32(g, size), "");
+    }
+}
+
+// ---- before the loop -----------------------------------------------------------------------------
+//
+// A window's rows are checked once for its columns: ptxas moves a comparison or two out of a loop and leaves the rest. At most
+// as many as there are predicates to hold them.
+
+static bool made_in(const Val *v, const Op *loop) {
+    const Region *r = v->def ? v->def->parent : v->region;
+    for (; r && r->owner; r = r->owner->parent) if (r->owner == loop) return true;
+    return false;
+}
+
+static bool index_outside(const Access *a, int d, const Op *loop) {
+    const Affine *x = &a->aff[d];
+    bool in = false;
+    for (int i = 0; i < x->nterm; i++) in |= made_in(x->term[i].v, loop);
+    for (int i = 0; i < x->ntile; i++) in |= made_in(x->tile[i].v, loop);
+    for (int i = 0; i < x->naxis; i++) in |= made_in(x->axis[i].axis, loop) || (x->axis[i].scale && made_in(x->axis[i].scale, loop));
+    return !in;
+}
+
+static int coordinates(const Layout *l, int axis) {
+    int n = 0, regs = layout_regs(l);
+    for (int r = 0; r < regs; r++) {
+        int same = 0;
+        while (gen_reg_coord(l, axis, same) != gen_reg_coord(l, axis, r)) same++;
+        n += same == r;
+    }
+    return n;
+}
+
+static int only_axis(const Addr *s, const Type *t);
+
+static void checks_outside(Gen *g, Addr *s) {
+    enum { MOST = 8, REGS = 64 };
+    const LoopGen *loop = g->loop;
+    const Access *a = &s->a;
+    if (!loop || !loop->before || layout_regs(s->l) > REGS) return;
+    for (int i = 0; i < s->type.rank; i++) {
+        bool all = !made_in(s->type.axis[i], loop->op), some = false;
+        for (int d = 0; d < a->nidx; d++) {
+            if (a->proved[d] || only_axis(s, &a->idx[d]->type) != i) continue;
+            all &= s->narrow[d] && index_outside(a, d, loop->op);
+            some = true;
+        }
+        s->kept[i] = some && all && coordinates(s->l, i) <= MOST;
+        if (s->kept[i]) s->before = loop->before;
+    }
+    for (int d = 0; d < a->nidx && s->before; d++) {
+        int i = only_axis(s, &a->idx[d]->type);
+        s->outside[d] = !a->proved[d] && i < s->type.rank && s->kept[i];
+    }
+}
+
+// What is made next is made there: true. Back again with false.
+static void make_outside(Addr *s, bool there, LLVMBasicBlockRef *here) {
+    if (there) {
+        *here = LLVMGetInsertBlock(s->g->B);
+        LLVMPositionBuilderBefore(s->g->B, LLVMGetBasicBlockTerminator(s->before));
+    } else {
+        LLVMPositionBuilderAtEnd(s->g->B, *here);
+    }
+}
+
+static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type *type, bool registers) {
     memset(s, 0, sizeof *s);
     s->g = g;
     s->l = l;
@@ -80,8 +185,14 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
         s->stride[d] = inner || a->unit[d] ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
     }
     LLVMValueRef sum = NULL;
+    if (registers && facts_are_narrow(g->facts)) {
+        narrow_indices(g, s);
+        checks_outside(g, s);
+    }
+    LLVMBasicBlockRef here = NULL;
     for (int d = 0; d < a->nidx; d++) {
         Affine rest = a->aff[d];
+        bool apart = s->apart[d];
         if (op->code == OP_T_load && neighbours(s, d)) {
             s->near[d] = true;
             s->any_lane[type_axis(type, rest.axis[0].axis)] = !a->proved[d] && !counted(&g->f->body, rest.axis[0].axis);
@@ -89,13 +200,16 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
             s->shift[type_axis(type, rest.axis[0].axis)] = rest.c / rest.axis[0].k;
             rest.c = 0;
         }
-        s->uniform[d] = gen_affine(g, &rest);
-        if (!a->unit[d]) sum = add64(g, sum, mul64(g, s->uniform[d], s->stride[d]));      // else 0 on all lanes that count
-        for (int i = 0; i < (a->unit[d] ? 0 : a->aff[d].naxis); i++) {
+        if (s->outside[d]) make_outside(s, true, &here);
+        s->uniform[d] = gen_affine(g, s->narrow[d] ? g->i32 : g->i64, &rest);
+        if (s->outside[d]) make_outside(s, false, &here);
+        // of a unit it is 0 on all lanes that count
+        if (!a->unit[d] && !apart) sum = plus(g, sum, mul64(g, s->narrow[d] ? LLVMBuildSExt(g->B, s->uniform[d], g->i64, "") : s->uniform[d], s->stride[d]));
+        for (int i = 0; i < (a->unit[d] || apart ? 0 : a->aff[d].naxis); i++) {
             const AffAxis *x = &a->aff[d].axis[i];
             int pos = type_axis(type, x->axis);
             if (!s->stride[d] && !x->scale) { s->kcoef[pos] += x->k; continue; }
-            s->coef[pos] = add64(g, s->coef[pos], mul64(g, scale_of(g, x), s->stride[d]));
+            s->coef[pos] = plus(g, s->coef[pos], mul64(g, scale_of(g, g->i64, x), s->stride[d]));
         }
         for (int t = 0; t < a->aff[d].ntile; t++) {
             int n = l ? layout_regs(l) : 1;
@@ -106,10 +220,12 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
         }
     }
     for (int i = 0; i < type->rank; i++) {
+        if (s->before) make_outside(s, true, &here);
         s->lane[i] = gen_lane_coord(g, l, i);
+        if (s->before) make_outside(s, false, &here);
         LLVMValueRef x = LLVMBuildZExt(g->B, s->lane[i], g->i64, "");
-        if (s->coef[i]) sum = add64(g, sum, LLVMBuildMul(g->B, x, s->coef[i], ""));
-        if (s->kcoef[i]) sum = add64(g, sum, s->kcoef[i] == 1 ? x : LLVMBuildMul(g->B, x, gen_i64(g, s->kcoef[i]), ""));
+        if (s->coef[i]) sum = plus(g, sum, LLVMBuildMul(g->B, x, s->coef[i], ""));
+        if (s->kcoef[i]) sum = plus(g, sum, s->kcoef[i] == 1 ? x : LLVMBuildMul(g->B, x, gen_i64(g, s->kcoef[i]), ""));
     }
     LLVMValueRef p = LLVMBuildPtrToInt(g->B, gen_param(g, SLOT_POINTER, a->param, 0), g->i64, "");
     s->base = sum ? LLVMBuildAdd(g->B, p, LLVMBuildMul(g->B, sum, gen_i64(g, elem_bytes(a->elem)), ""), "") : p;
@@ -127,12 +243,20 @@ static LLVMValueRef moved_by(Addr *s, int i, int64_t by) {
     return off;
 }
 
+static LLVMValueRef index_at(Addr *s, int d, int r);
+
+// at + index * step, the product in 64 bits.
+static LLVMValueRef wide(Gen *g, LLVMValueRef index, LLVMValueRef step, LLVMValueRef at) {
+    LLVMValueRef args[] = {index, step, at};
+    return gen_asm(g, g->i64, "mad.wide.s32 $0, $1, $2, $3;", LLVMIsAConstantInt(step) ? "=l,r,n,l" : "=l,r,r,l", 3, args, false, false);
+}
+
 // Address of register r: a 64-bit value and a constant byte offset.
 static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
     Gen *g = s->g;
     Access *a = &s->a;
     int size = elem_bytes(a->elem);
-    LLVMValueRef at = s->base;
+    LLVMValueRef at = s->base, place = NULL;
     *imm = 0;
     for (int i = 0; i < s->type.rank; i++) {
         int64_t c = gen_reg_coord(s->l, i, r);
@@ -145,38 +269,42 @@ static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
     for (int i = 0; i <= s->type.rank; i++) {
         LLVMValueRef part = NULL;
         for (int d = 0; d < a->nidx; d++)
-            for (int t = 0; t < (a->unit[d] ? 0 : a->aff[d].ntile); t++) {
+            for (int t = 0; t < (a->unit[d] || s->apart[d] ? 0 : a->aff[d].ntile); t++) {
                 const AffTerm *x = &a->aff[d].tile[t];
                 if (only_axis(s, &x->v->type) != i) continue;
                 LLVMValueRef v = mul64(g, gen_get64(g, x->v, s->tile_map[d][t][r]), s->stride[d]);
-                part = add64(g, part, LLVMBuildMul(g->B, v, gen_i64(g, x->k * size), ""));
+                part = plus(g, part, LLVMBuildMul(g->B, v, gen_i64(g, x->k * size), ""));
             }
-        at = add64(g, part, at);
+        at = plus(g, part, at);
+        for (int d = 0; d < a->nidx; d++) {
+            if (!s->apart[d] || only_axis(s, &a->idx[d]->type) != i) continue;
+            if (!s->together) at = wide(g, index_at(s, d, r), s->step[d], at);
+            else place = plus(g, place, LLVMBuildMul(g->B, index_at(s, d, r), s->step[d], ""));
+        }
     }
-    return at;
+    return place ? wide(g, place, gen_i32(g, size), at) : at;
 }
 
-// The index of dimension d at register r, i64.
+// The index of dimension d at register r: i32 where it is narrow.
 static LLVMValueRef index_at(Addr *s, int d, int r) {
     Gen *g = s->g;
+    LLVMTypeRef t = s->narrow[d] ? g->i32 : g->i64;
     const Affine *f = &s->a.aff[d];
     LLVMValueRef x = s->uniform[d];
     for (int i = 0; i < f->naxis; i++) {
         int pos = type_axis(&s->type, f->axis[i].axis);
+        LLVMValueRef lane = s->narrow[d] ? s->lane[pos] : LLVMBuildZExt(g->B, s->lane[pos], g->i64, "");
         if (s->near[d]) {
-            x = LLVMBuildAdd(
-                g->B, x,
-                LLVMBuildMul(g->B, LLVMBuildZExt(g->B, s->lane[pos], g->i64, ""), gen_i64(g, f->axis[i].k), ""), "");
-            x = LLVMBuildAdd(g->B, x, gen_i64(g, gen_reg_coord(s->l, pos, r) * f->axis[i].k + s->more[d]), "");
+            x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, lane, number(t, f->axis[i].k), ""), "");
+            x = LLVMBuildAdd(g->B, x, number(t, gen_reg_coord(s->l, pos, r) * f->axis[i].k + s->more[d]), "");
             continue;
         }
         LLVMValueRef c = LLVMBuildAdd(g->B, s->lane[pos], gen_i32(g, gen_reg_coord(s->l, pos, r)), "");
-        x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, LLVMBuildZExt(g->B, c, g->i64, ""), scale_of(g, &f->axis[i]), ""), "");
+        if (!s->narrow[d]) c = LLVMBuildZExt(g->B, c, g->i64, "");
+        x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, c, scale_of(g, t, &f->axis[i]), ""), "");
     }
-    for (int t = 0; t < f->ntile; t++) {
-        LLVMValueRef v = gen_get64(g, f->tile[t].v, s->tile_map[d][t][r]);
-        x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, v, gen_i64(g, f->tile[t].k), ""), "");
-    }
+    for (int i = 0; i < f->ntile; i++)
+        x = LLVMBuildAdd(g->B, x, gen_term(g, t, f->tile[i].v, s->tile_map[d][i][r], f->tile[i].k), "");
     return x;
 }
 
@@ -185,21 +313,28 @@ static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueR
     Gen *g = s->g;
     LLVMValueRef p = NULL, q = NULL, range[MAX_AXES + 1] = {0};
     int rank = s->type.rank;
+    LLVMBasicBlockRef here = NULL;
     (void)span;
     for (int d = 0; d < s->a.nidx; d++) {                       // by the axis that the index has; several: last
         if (s->a.proved[d]) continue;
         bool uniform = s->a.idx[d]->type.rank == 0;
         if (uniform && c->made) continue;
-        LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, index_at(s, d, r), gen_lexpr(g, s->a.p->dim[d]), "");
+        if (s->outside[d]) make_outside(s, true, &here);
+        LLVMValueRef n = gen_lexpr(g, s->a.p->dim[d]);
+        if (s->narrow[d]) n = LLVMBuildTrunc(g->B, n, g->i32, "");
+        LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, index_at(s, d, r), n, "");
         if (uniform) c->uniform = gen_both(g, c->uniform, ok);
         else {
             LLVMValueRef *of = &range[only_axis(s, &s->a.idx[d]->type)];
             *of = gen_both(g, *of, ok);
         }
+        if (s->outside[d]) make_outside(s, false, &here);
     }
     c->made = true;
     for (int i = 0; i <= rank; i++) {                           // registers that share a coordinate share its part
         LLVMValueRef x = NULL;
+        bool kept = i < rank && s->kept[i];
+        if (kept) make_outside(s, true, &here);
         if (i < rank && !s->any_lane[i] && !gen_always_live(g, s->type.axis[i], s->l, i)) {
             int64_t at = gen_reg_coord(s->l, i, r);
             for (uint32_t k = 0; k < c->live[i].n; k++) if (c->live[i].at[k].at == at) x = c->live[i].at[k].v;
@@ -208,7 +343,9 @@ static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueR
                 vec_push(g->arena, &c->live[i], ((Coord){at, x}));
             }
         }
-        p = gen_both(g, p, gen_both(g, x, range[i]));
+        x = gen_both(g, x, range[i]);
+        if (kept) make_outside(s, false, &here);
+        p = gen_both(g, p, x);
         q = gen_both(g, q, range[i]);
     }
     *in_range = gen_both(g, q, c->uniform);
@@ -244,23 +381,31 @@ static const char *vector(int n) { return n == 4 ? ".v4" : n == 2 ? ".v2" : ""; 
 // have ended runs while they write: ptxas moves such loads above griddepcontrol.wait, and they see what was there
 // before. So it is for what no launch writes.
 static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes,
-                       LLVMValueRef *out) {
+                       LLVMValueRef *other, LLVMValueRef *out) {
     Unit u = unit_of(g, s->a.elem, bytes);
     if (bytes < 4) u = (Unit){g->i32, bytes, 'r', bytes == 2 ? "u16" : "u8"};            // a whole register each, see above
     int n = bytes / u.bytes;
     bool readonly = s->a.p->mode == PM_IN, constant = readonly && (s->a.p->fixed || !g->f->early || !g->f->target->has_pdl);
     Buf text = {0}, cons = {0};
-    for (int i = 0; i < n && pred; i++) buf_printf(&text, "mov.%s $%d, 0;\n", u.bytes < 4 ? "b32" : u.bits, i);
+    LLVMValueRef args[3 + 4] = {addr, gen_i32(g, imm), pred};
+    int nargs = pred ? 3 : 2;
+    for (int i = 0; i < n && pred; i++) {
+        buf_printf(&text, "mov.%s $%d, ", u.bytes < 4 ? "b32" : u.bits, i);
+        if (!other) { buf_puts(&text, "0;\n"); continue; }
+        buf_printf(&text, "$%d;\n", n + nargs);
+        args[nargs++] = u.bytes < 4 ? LLVMBuildZExt(g->B, other[i], g->i32, "") : other[i];
+    }
     if (pred) buf_printf(&text, "@$%d ", n + 2);
     buf_printf(&text, "ld.global%s%s.%s ", constant ? ".nc" : "", vector(n), u.bits);
     registers(&text, n);
     buf_printf(&text, ", [$%d + $%d];", n, n + 1);
     for (int i = 0; i < n; i++) buf_printf(&cons, "=%s%c,", pred ? "&" : "", u.reg);
-    buf_printf(&cons, "l,n%s%s", pred ? ",b" : "", readonly ? "" : ",~{memory}");
+    buf_printf(&cons, "l,n%s", pred ? ",b" : "");
+    for (int i = 3; i < nargs; i++) buf_printf(&cons, ",%c", u.reg);
+    buf_puts(&cons, readonly ? "" : ",~{memory}");
     LLVMTypeRef types[4] = {u.t, u.t, u.t, u.t};
     LLVMTypeRef ret = n == 1 ? u.t : LLVMStructTypeInContext(g->C, types, (unsigned)n, 0);
-    LLVMValueRef args[3] = {addr, gen_i32(g, imm), pred};
-    LLVMValueRef x = gen_asm(g, ret, text.p, cons.p, pred ? 3 : 2, args, !readonly, false);
+    LLVMValueRef x = gen_asm(g, ret, text.p, cons.p, nargs, args, !readonly, false);
     for (int i = 0; i < n; i++) out[i] = n == 1 ? x : LLVMBuildExtractValue(g->B, x, (unsigned)i, "");
     if (bytes < 4) out[0] = LLVMBuildTrunc(g->B, out[0], g->i16, "");
     buf_free(&text);
@@ -316,15 +461,17 @@ void emit_load(Gen *g, Op *op) {
     gen_order(g, op);
     if (gen_load_is_copied(g, op)) return;                      // keep_put does both
     const Layout *l = o->type.rank ? o->layout : layout_replicated(g->arena, 1);
-    open_addr(g, &s, op, l, &o->type);
+    open_addr(g, &s, op, l, &o->type, true);
     int vec = access_vec(&s.a, l);
     Val *other = op->flags & HAS_ELSE ? op->in[1 + op->nidx] : NULL;
     int *other_map = other ? gen_reg_map(g, o, other) : NULL;
     for (int r = 0; r < n; r += vec) {
         int64_t imm;
-        LLVMValueRef words[4], in_range;
+        LLVMValueRef words[4], in_range, before[4];
         LLVMValueRef p = predicate(&s, &cache, r, vec, &in_range), at = address(&s, r, &imm);
-        load_units(g, &s, at, imm, p, vec * size, words);
+        bool each = other && in_range && (vec == 1 || size >= 4) && vec <= 4;      // a unit is an element: it holds `else` before
+        for (int i = 0; i < vec && each; i++) before[i] = gen_get(g, other, other_map[r + i]);
+        load_units(g, &s, at, imm, p, vec * size, each ? before : NULL, words);
         for (int i = 0; i < vec; i++) {
             if (e == EL_bool && vec > 1) {
                 gen_set(g, o, r + i, byte_is_set(g, words[i / 4], i % 4));
@@ -339,7 +486,7 @@ void emit_load(Gen *g, Op *op) {
                 gen_set_word(g, o, r + i, 4 / size, words[i * size / 4]);
             }
         }
-        if (!other || !in_range) continue;
+        if (!other || !in_range || each) continue;
         for (int i = 0; i < vec; i++)
             gen_set(g, o, r + i,
                     LLVMBuildSelect(g->B, in_range, gen_get(g, o, r + i), gen_get(g, other, other_map[r + i]), ""));
@@ -355,7 +502,7 @@ void emit_store(Gen *g, Op *op) {
     gen_order(g, op);
     const Layout *l = v->layout;
     if (!v->type.rank) l = layout_replicated(g->arena, g->f->warps);
-    open_addr(g, &s, op, l, &v->type);
+    open_addr(g, &s, op, l, &v->type, true);
     int vec = access_vec(&s.a, l), n = layout_regs(l);
     LLVMValueRef owner = gen_owner(g, l);
     for (int r = 0; r < n; r += vec) {
@@ -380,7 +527,7 @@ void emit_store(Gen *g, Op *op) {
 
 Addr *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type) {
     Addr *s = NEW(g->arena, Addr);
-    open_addr(g, s, op, l, type);
+    open_addr(g, s, op, l, type, false);
     return s;
 }
 

@@ -242,7 +242,7 @@ static void open_rows(Rows *o, const Val *row) {
     o->step = gen_i64(g, 0);                                   // of one row
     for (int d = 0; d < a->nidx; d++) {
         if (a->unit[d]) continue;
-        LLVMValueRef at = gen_affine(g, &a->aff[d]), stride = d == a->inner ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
+        LLVMValueRef at = gen_affine(g, g->i64, &a->aff[d]), stride = d == a->inner ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
         if (stride) at = LLVMBuildMul(g->B, at, stride, "");
         sum = sum ? gen_add(g, sum, at) : at;
         if (a->aff[d].naxis && a->aff[d].axis[0].axis == row)
@@ -266,7 +266,7 @@ static void places(Rows *o, const Val *row, int block, LLVMValueRef first) {
                      ok = o->rows ? less(g, in_warp, o->rows) : NULL;
         for (int d = 0; d < a->nidx; d++) {
             const Affine *x = &a->aff[d];
-            LLVMValueRef at = gen_affine(g, x);
+            LLVMValueRef at = gen_affine(g, g->i64, x);
             if (x->naxis && x->axis[0].axis == row)
                 at = gen_add(g, at,
                              LLVMBuildMul(g->B, LLVMBuildZExt(g->B, gen_add(g, warp_rows(g), in_warp), g->i64, ""),
