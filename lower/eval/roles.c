@@ -93,7 +93,7 @@ void eval_mbar_arrive(Eval *e, const Step *s) {
             Stage *g = &e->async->rings.at[i]->stage[k];
             if (g->flight <= e->async->done) g->read = false;
         }
-    arrive(e, s->op, b, e->async->arrives_as * (s->op->imm ? 4 : 1) * (s->op->attr > 1 ? (int)s->op->attr : 1), 0);
+    arrive(e, s->op, b, e->async->arrives_as * (s->op->imm == 2 ? 128 : s->op->imm ? 4 : 1) * (s->op->attr > 1 ? (int)s->op->attr : 1), 0);
 }
 
 // wgmma multiplies whole elements here, so nobody reads what this leaves.

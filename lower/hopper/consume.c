@@ -59,7 +59,7 @@ void hop_await(Hop *h, Builder *b, int ring, Ring at) {
 void hop_release(Hop *h, Builder *b, int ring, Val *stage) {
     Op *arrive = hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->empty[ring], stage});
     if (h->cluster > 1) arrive->attr = h->cluster;
-    arrive->imm = hop_by_warps(h);
+    arrive->imm = hop_release_by(h);
 }
 
 void hop_release_once(Hop *h, Builder *b) {

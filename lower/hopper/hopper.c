@@ -157,9 +157,10 @@ static uint32_t lay_out(Hop *h, Builder *b) {
     if (h->walk_bytes) at = aligned(at);
     h->walk_at = at;
     at += h->walk_bytes;
+    static const int arrivals[] = {[BY_GROUPS] = 1, [BY_WARPS] = 4, [BY_THREADS] = 128};
     for (int i = 0; i < h->rings; i++) {
         h->full[i] = mbar(b, h->stages, hop_gathered_bytes(h, i) ? 1 + GATHER_THREADS : h->fixed_bytes ? 2 : 1, &at);
-        h->empty[i] = mbar(b, h->stages, h->groups * h->bands * h->cluster * (hop_by_warps(h) ? 4 : 1), &at);
+        h->empty[i] = mbar(b, h->stages, h->groups * h->bands * h->cluster * arrivals[hop_release_by(h)], &at);
     }
     hop_low_barriers(h, b, &at);
     if (h->once_bytes) h->once = mbar(b, 1, 1, &at);
@@ -211,6 +212,14 @@ static void consume(Hop *h, Op *roles) {
     if (h->fixed_bytes) hop_wait_late(h, r);
 }
 
+// Of a consumer's thread, beside its sums, for tiles that are loaded before the loop.
+static int spare_registers(const Hop *h) {
+    enum { MOST = 48, WITH_SUMS = 144 };
+    int64_t sums = 0;
+    for (int i = 0; i < h->np; i++) sums += axis_extent(h->p[i].row) * axis_extent(h->p[i].col) * (1 + h->p[i].promoted) / (128 * h->groups * h->bands);
+    return h->chained || h->nest || sums > WITH_SUMS ? 0 : (int)(sums + MOST > WITH_SUMS ? WITH_SUMS - sums : MOST);
+}
+
 bool hopper(Fn *f, const CompileOptions *opt) {
     Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .every = 1};
     if (!opt->target->has_wgmma || !f->fast) return false;
@@ -224,7 +233,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
 
     f->kept_right = hop_keeps(&h) ? h.keep : 0;
     Op *top = h.nest ? h.nest : h.loop;
-    hop_rows_first(&h, h.loop->next);
+    load_before(f, h.loop, 128 * h.groups * h.bands, spare_registers(&h), h.behind_bytes ? h.behind.load : NULL);
     for (int i = 0; i < h.np; i++)
         for (int k = 0; k < 2; k++) f->phased |= h.p[i].op[k].window && h.p[i].op[k].window->phased;
     if (h.chained && !h.walk_bytes) hop_longest_first(&h);

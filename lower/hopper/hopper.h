@@ -212,7 +212,8 @@ void hop_low_region(Hop *h, Region *r);
 bool hop_seen(const Hop *h, const Op *load);
 bool hop_any_seen(const Hop *h);
 uint32_t hop_seen_bytes(const Hop *h);                                 // of shared memory, for what is made of them
-bool hop_by_warps(const Hop *h);
+typedef enum HopRelease { BY_GROUPS, BY_WARPS, BY_THREADS } HopRelease;       // mbar_arrive's imm
+HopRelease hop_release_by(const Hop *h);
 void hop_seen_apart(Hop *h);
 void hop_take_seen(Hop *h, Builder *b, const Op *op, Val *stage, ValMap *map);
 
@@ -230,7 +231,6 @@ void hop_made_store(Hop *h, Builder *b);
 // beside it is too short. Then its load made a wait, the producer's part after a tile's trips, and the consumers' after their stores.
 uint32_t hop_behind_bytes(Hop *h);
 bool     hop_behind_short(const Hop *h);
-void     hop_rows_first(Hop *h, Op *first);                   // before.c
 void     hop_behind_take(Hop *h);
 void     hop_behind_fill(Hop *h, Builder *b, ValMap *map);
 void     hop_behind_release(Hop *h, Builder *b);

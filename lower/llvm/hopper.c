@@ -93,12 +93,13 @@ void emit_mbar_expect(Gen *g, Op *op) {
     if (go) rejoin(g, go);
 }
 
-// One arrival for each consumer warp group, or for each warp where its threads read the stage themselves, all of which have then; in a cluster a thread of it for each block, at that block's barrier. What it
+// One arrival for each consumer warp group, or for each warp where its threads read the stage themselves, all of which have then, or for each thread; in a cluster a thread of it for each block, at that block's barrier. What it
 // tells has no writes before it that the other block reads, so it needs no wider scope, which would be a fence of the GPU.
 void emit_mbar_arrive(Gen *g, Op *op) {
     if (!g->accs) { mbar_arrive_by_blocks(g, op); return; }
     LLVMValueRef bar = address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), thread = LLVMBuildAnd(g->B, g->tid, gen_i32(g, op->imm ? 31 : 127), "");
     bool far = op->attr > 1;
+    if (op->imm == 2 && !far) { effect(g, "mbarrier.arrive.shared.b64 _, [$0];", "r,~{memory}", 1, &bar); return; }
     if (op->imm) gen_barrier_warp(g);
     LLVMValueRef mine = LLVMBuildICmp(g->B, LLVMIntULT, thread, gen_i32(g, far ? op->attr : 1), "");
     if (far) effect(g, "{\n.reg .b32 a;\n@$1 mapa.shared::cluster.u32 a, $0, $2;\n@$1 mbarrier.arrive.shared::cluster.b64 _, [a];\n}", "r,b,r,~{memory}", 3, (LLVMValueRef[]){bar, mine, thread});

@@ -32,6 +32,9 @@ bool lanes(Fn *f);                                      // lanes.c: neutral elem
 void unguard(Fn *f);                                    // unguard.c: a loop of products comes out of its `if`
 bool hopper(Fn *f, const CompileOptions *opt);          // hopper.c: roles, TMA, wgmma; false: not this kernel
 bool pipeline(Fn *f, const CompileOptions *opt);        // pipeline.c: rings of shared memory and asynchronous copies
+// before.c: what follows the loop and is loaded from tensors that nobody writes is loaded before it; tiles as far as registers go, an element of one of the
+// `threads` that share it each. But: a load that is left where it is, or NULL
+void load_before(Fn *f, Op *loop, int threads, int registers, const Op *but);
 bool peel(Fn *f);                                       // peel.c: trips without masks get a copy of the body
 bool assign_layouts(Fn *f, const CompileOptions *opt);  // assign.c: layouts of all tiles, conversions between them
 bool defer(Fn *f);                                      // defer.c: reductions of a loop are joined across lanes after it

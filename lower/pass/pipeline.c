@@ -492,6 +492,18 @@ static void rewrite(Pipe *p) {
     effect(p, &after, OP_T_copy_wait, 0);
 }
 
+// Of a thread, beside what the loop carries, for what is loaded before it; 0: none, as products of large tiles have all of them.
+static int spare_registers(const Fn *f, const Op *loop) {
+    enum { MOST = 24, WITH_CARRIED = 64 };
+    int64_t carried = 0;
+    for (int i = 0; i < loop->nout; i++) {
+        int64_t elements = loop->out[i]->type.kind == TY_TILE;
+        for (int a = 0; elements && a < loop->out[i]->type.rank; a++) elements *= axis_extent(loop->out[i]->type.axis[a]);
+        carried += elements / (32 * f->warps);
+    }
+    return carried + MOST <= WITH_CARRIED ? MOST : 0;
+}
+
 static bool visit(Fn *f, const CompileOptions *opt, Facts *facts, Region *r) {
     bool any = false;
     for (Op *op = r->first, *next; op; op = next) {
@@ -503,6 +515,7 @@ static bool visit(Fn *f, const CompileOptions *opt, Facts *facts, Region *r) {
         Pipe p = {.f = f, .opt = opt, .facts = facts, .loop = op, .body = op->reg[0], .inner = inner};
         find_rings(&p);
         if (!choose_stages(&p)) continue;
+        if (spare_registers(f, op)) load_before(f, op, 32 * f->warps, spare_registers(f, op), NULL);
         rewrite(&p);
         any = true;
     }
