@@ -31,17 +31,26 @@ static void store(State *s, Node *n, int group, const char *why) {
     for (uint32_t i = 0; i < p->at.n; i++) fuse_reads_add(s, p->at.at[i].group, group);
 }
 
+// Does it lie as the root does?
+static bool in_order(const State *s, const Node *n, const FGroup *f, const Ix *coord) {
+    bool same = g_same_shape(n, f->root);
+    for (int i = 0; same && i < n->rank; i++) same = coord[i] == ix_axis(s->g, i, n->shape[i]);
+    return same;
+}
+
 // A group that computes n in passing and may store it.
 static int passing(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
     bool heavy = s->heavy[fuse_is_kept(n) ? n->src[0]->id : n->id];
-    if (p->many || s->result[n->id]) return -1;
+    if (p->many) return -1;
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = fuse_group_at(s, p->at.at[i].group);
         uint64_t all = fuse_all_root_axes(s, f);
         // a mean, by the kernel of the variance
         bool row = f->kind == F_ROWS && s->reduces[n->id] && fuse_used_axes(p->at.at[i].coord, n->rank) == f->rows;
-        if (heavy && !row) continue;
+        // what a product makes on the way, by the kernel of what is made of it, in the same order: a cell's state
+        bool made = f->kind == F_MAP && !f->beside.n && f->parts < 0 && !s->reduces[n->id] && (n->kind == G_ew || n->kind == G_cast) && in_order(s, n, f, p->at.at[i].coord);
+        if ((heavy || s->result[n->id]) && !row && !made) continue;
         if (f->kind == F_SCATTER || f->kind == F_PRODUCT || f->anchor || !fuse_covers(s, n, f, p->at.at[i].coord, all)) continue;
         bool cycle = false;                                  // .. or gathered from by the same kernel
         for (uint32_t k = 0; k < p->at.n; k++)
@@ -203,6 +212,25 @@ static void reduction(State *s, Node *n) {
     }
 }
 
+// Of two products of one left operand: in the order of their columns, so that the kernels of all steps of a cell are one.
+static bool stands_before(const Node *a, const Node *b) {
+    const Node *x = a->src[1], *y = b->src[1];
+    bool parts = x->kind == G_view && y->kind == G_view && x->src[0] == y->src[0];
+    for (int i = 0; parts && i < x->src[0]->rank; i++)
+        if (x->view.coord[i] != y->view.coord[i]) return x->view.coord[i]->lo < y->view.coord[i]->lo;
+    return false;
+}
+
+static void one_more(State *s, FGroup *f, Node *n) {
+    vec_push(s->g->arena, &f->more, n);
+    for (uint32_t i = f->more.n; i-- > 0;) {
+        Node **before = i ? &f->more.at[i - 1] : &f->anchor, *x = f->more.at[i];
+        if (!stands_before(x, *before)) break;
+        f->more.at[i] = *before;
+        *before = x;
+    }
+}
+
 static void product(State *s, Node *n) {
     bool whole = fuse_whole_rows(s, n, n);
     const char *why = whole ? NULL : s->result[n->id] ? s->result[n->id] : fuse_product_refused(s, n);
@@ -216,7 +244,7 @@ static void product(State *s, Node *n) {
         fuse_mark_keys(s, n->src[1]);
         if (elem_bits((Elem)n->src[0]->elem) == 16) fuse_mark_keys(s, n->src[0]);   // tensor cores take all of them from memory
     } else if (f->kind == F_PRODUCT) {
-        f->second = n;
+        one_more(s, f, n);
     } else {
         f->kind = F_PRODUCT;
         f->anchor = n;

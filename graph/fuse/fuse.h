@@ -29,12 +29,14 @@ bool graph_longer_than_kept(const Node *n);
 // By node id: the product that an elementwise value is the epilogue of (epilogue.c), or NULL.
 Node **graph_epilogues(Graph *g, const bool *alive);
 
+enum { MOST_MORE = 3 };          // the four gates of a recurrent cell are one kernel
+
 typedef struct FGroup {
     FKind    kind;
     bool     once;               // made of weights alone: it is run when they are loaded
     Node    *root;
     Node    *as;                 // a view of the root, one to one, that is stored in its stead; or NULL
-    Node    *second;             // F_PRODUCT: another contraction of the same left operand, or NULL
+    VEC(Node *) more;            // F_PRODUCT: other contractions of the same left operand, MOST_MORE at most
     Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
     VEC(Node *) makes;           // what it leaves in memory: the root (or `as`), and others
     VEC(Node *) beside;          // .. of which these are no part of the root, but like it (beside.c)

@@ -1,7 +1,7 @@
 // What may join: for each value the reason why it does not, in words that --emit=fusion prints; none, and it does.
 //
 //     a reduction      one group, at one place, whose rows are the kernel's rows (F4)
-//     a product        one group, at one place, one to one with the root; or the scores of an attention, or a second product of the same rows (F2)
+//     a product        one group, at one place, one to one with the root; or the scores of an attention, or one more product of the same rows (F2)
 //     an element       cheap enough to be computed as often as its places say, and not what a product would compute again for every tile (F1, F3)
 //     anything         while the kernel is not too long, and does not read too much (F8)
 #include "graph/fuse/internal.h"
@@ -30,9 +30,9 @@ const char *fuse_reduce_refused(State *s, const Node *n) {
     return NULL;
 }
 
-// Two products of one left operand, element by element together, as in gated layers: one loop with two sums.
-static bool is_second(const State *s, const Node *n, const FGroup *f) {
-    if (f->kind != F_PRODUCT || f->second || f->attends || !f->place || f->root == f->anchor) return false;
+// Products of one left operand, element by element together, as in gated layers and recurrent cells: one loop with a sum for each.
+static bool is_one_more(const State *s, const Node *n, const FGroup *f) {
+    if (f->kind != F_PRODUCT || f->more.n == MOST_MORE || f->attends || !f->place || f->root == f->anchor) return false;
     const Node *a = f->anchor;
     const Ix *coord = s->places[n->id].at.at[0].coord;
     bool same = n->src[0] == a->src[0] && n->rank == a->rank && n->contract.nb == a->contract.nb &&
@@ -66,7 +66,7 @@ const char *fuse_product_refused(State *s, const Node *n) {
         if (!keys) return "scores in another order than their softmax";
         return fuse_short_enough(n->src[0]->shape[n->src[0]->rank - 1]) ? NULL : "heads are too long to keep";
     }
-    if (is_second(s, n, f)) return NULL;
+    if (is_one_more(s, n, f)) return NULL;
     if (f->kind != F_MAP)
         return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
     const Ix *coord = s->places[n->id].at.at[0].coord;
@@ -91,7 +91,7 @@ static int own_weight(const State *s, const Node *n) {
 static bool read_once(State *s, const Node *n, const FGroup *f) {
     const Node *c = f->anchor;
     Graph *g = s->g;
-    if (f->attends || f->second || s->reduces[n->id] || own_weight(s, n) > CHEAP || s->places[n->id].at.n > 1) return false;
+    if (f->attends || f->more.n || s->reduces[n->id] || own_weight(s, n) > CHEAP || s->places[n->id].at.n > 1) return false;
     Ix across = ix_product(g, c->shape + c->contract.nb + c->contract.nm, c->contract.nn);
     return across && across->hi <= ONE_TILE && g_count(g, n) == g_count(g, c->src[0]);
 }
@@ -100,7 +100,7 @@ static bool read_once(State *s, const Node *n, const FGroup *f) {
 static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *coord) {
     const Node *p = s->epilogue[n->id];
     if (!p || f->attends || fuse_whole_rows(s, p, n)) return false;
-    if (f->kind == F_PRODUCT) return f->second || p->src[0] != f->anchor->src[0];
+    if (f->kind == F_PRODUCT) return f->more.n == MOST_MORE || p->src[0] != f->anchor->src[0];
     return f->kind != F_MAP || !fuse_covers(s, n, f, coord, fuse_product_axes(s, f)) || graph_apart_in_memory(s->g, n, f, coord);
 }
 

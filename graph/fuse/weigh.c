@@ -36,19 +36,19 @@ void fuse_weigh(State *s) {
                 : n->kind == G_concat ? (int)n->nsrc
                                       : 0;
         bool free_source = n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
+        s->constant[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host);
+        for (uint32_t k = 0; k < n->nsrc; k++) s->constant[i] &= s->constant[n->src[k]->id];
         for (uint32_t k = 0; k < n->nsrc && !free_source; k++) {
             uint32_t from = n->src[k]->id;
             w += s->deep[from] && s->users[from] > 2 ? 0 : s->weight[from];      // will be stored
             s->heavy[i] |= s->heavy[n->src[k]->id];
             s->deep[i] |= s->deep[n->src[k]->id];
-            s->reduces[i] |= s->reduces[n->src[k]->id];
+            s->reduces[i] |= s->reduces[from] && (s->constant[i] || !s->constant[from]);      // of weights: made once
             s->gathers[i] |= s->gathers[n->src[k]->id];
         }
         s->gathers[i] = !anchor && !fuse_is_kept(n) &&
                         (s->gathers[i] || (n->kind == G_gather && n->nsrc > 1 && elem_is_float((Elem)n->elem)));
         s->reduces[i] = n->kind == G_reduce || (!anchor && s->reduces[i]);
-        s->constant[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host);
-        for (uint32_t k = 0; k < n->nsrc; k++) s->constant[i] &= s->constant[n->src[k]->id];
         s->fixed[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host) ||
                       (n->kind == G_index && !n->index.expr->has_dim);
         for (uint32_t k = 0; k < n->nsrc; k++) s->fixed[i] &= s->fixed[n->src[k]->id];

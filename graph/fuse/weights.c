@@ -17,6 +17,18 @@ static bool better_by_rows(const Node *c, const Node *w) {
            n >= MANY && k % 8 == 0;
 }
 
+// The axis of n that goes along lines of memory, `at` the place in one of `size`: all of it, or a part that begins at a multiple of 16 bytes. -1: there is none.
+static int line_along(Graph *g, const Node *n, Ix at, Ix size) {
+    int64_t first, bytes = elem_bytes((Elem)n->elem);
+    Ix rest;
+    for (int i = 0; i < n->rank; i++) {
+        if (at == ix_axis(g, i, size)) return i;
+        Ix by = ix_coefficient(g, at, i, &rest);
+        if (by && ix_is(by, 1) && ix_const(rest, &first) && first * bytes % 16 == 0) return i;
+    }
+    return -1;
+}
+
 // Weights of which a product could read neither rows nor columns: what is adjacent in memory is along neither of its
 // axes. Products of bytes, and of tf32 by wgmma, read rows alone.
 bool fuse_scattered(const State *s, const Node *n) {
@@ -28,11 +40,10 @@ bool fuse_scattered(const State *s, const Node *n) {
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     int rank = dims_merged(s->g, y->rank, y->shape, n->view.coord, shape, coord);
     if (rank == 0) return false;
-    Ix at = coord[rank - 1];
-    bool axis = at->kind == IX_AXIS && at->arg[0] == shape[rank - 1];
+    int axis = line_along(s->g, n, coord[rank - 1], shape[rank - 1]);
     bool tf32 = s->g->tables->tf32 && n->elem == EL_f32;
     bool rows = elem_bits((Elem)n->elem) == 8 || tf32 || better_by_rows(c, n);
-    return !(axis && (at->value == n->rank - 1 || (!rows && at->value == n->rank - 1 - c->contract.nk)));
+    return axis < 0 || !(axis == n->rank - 1 || (!rows && axis == n->rank - 1 - c->contract.nk));
 }
 
 // Read by what is not made of constants alone.

@@ -229,6 +229,37 @@ static Node *once(Graph *g, const Node *n, Node *x) {
     return g_cast(g, sum ? g_ew2(g, EW_mul, y, g_size(g, wide, count)) : y, elem);
 }
 
+// A product of weights and an operand that does not vary along the sum, as of a state that begins with zeros: of it and of the weights' sum.
+static Node *outer(const Rewrite *r, const Node *n, Node *const *src) {
+    Graph *g = r->g;
+    int nb = n->contract.nb, nk = n->contract.nk;
+    for (int side = 0; side < 2; side++) {
+        Node *part[2];
+        Ix coord[G_MAX_RANK];
+        int own = nb + (side ? n->contract.nn : n->contract.nm), axis[G_MAX_RANK];
+        uint64_t vary = varies(src[side]) >> own;
+        bool same = true, many = false;
+        for (int i = 0; i < nk; i++) {
+            Ix size = src[side]->shape[own + i];
+            same &= !(vary >> i & 1) && size->lo > 0;
+            many |= !ix_is(size, 1);
+            coord[own + i] = ix(g, 0);
+        }
+        if (!same || !many || !r->constant[n->src[1 - side]->id]) continue;
+        for (int i = 0; i < own; i++) coord[i] = ix_axis(g, i, src[side]->shape[i]);
+        int other = src[1 - side]->rank - nk;
+        part[side] = g_cast(g, g_view(g, src[side], own, src[side]->shape, coord, NULL, g_int(0)), n->contract.acc);
+        part[1 - side] = g_reduce(g, GR_sum, g_cast(g, src[1 - side], n->contract.acc), ((1u << nk) - 1) << other, false);
+        for (int p = 0; p < 2; p++) {
+            int rank = p == side ? own : other;
+            for (int i = 0; i < rank; i++) axis[i] = i < nb || p == 0 ? i : i + n->contract.nm;
+            part[p] = g_broadcast_to(g, part[p], n->rank, n->shape, axis);
+        }
+        return g_cast(g, g_ew2(g, EW_mul, part[0], part[1]), (Elem)n->elem);
+    }
+    return NULL;
+}
+
 // Parts that are all the same number.
 static Node *same_parts(Graph *g, const Node *n, Node *const *src) {
     GNum v, w;
@@ -244,8 +275,8 @@ static Node *thinned(Rewrite *r, void *pass, Node *n, Node *const *src) {
     uint64_t axes = 0;
     bool less = false;
     (void)pass;
-    if (n->kind == G_reduce || n->kind == G_concat) {
-        Node *e = n->kind == G_reduce ? once(g, n, src[0]) : same_parts(g, n, src);
+    if (n->kind == G_reduce || n->kind == G_concat || n->kind == G_contract) {
+        Node *e = n->kind == G_reduce ? once(g, n, src[0]) : n->kind == G_concat ? same_parts(g, n, src) : outer(r, n, src);
         return e ? g_name(g, e, n->name) : NULL;
     }
     if (n->kind != G_ew && (n->kind != G_cast || n->cast.kept)) return NULL;

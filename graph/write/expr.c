@@ -269,10 +269,17 @@ static KExpr *compute(Kernel *k, const Node *n, const Ix *coord) {
                                    .elem = n->contract.acc,
                                    .prec = P_PRIMARY,
                                    .node = n,
-                                   .number = g_int(n == k->fg->second),
+                                   .number = g_int(k_sum_of(k, n)),
                                    .mask = mask_of(k, coord, n->rank)});
     default: return g_error(k->g, "`%s` has no form in a kernel", g_kind_name[n->kind]);
     }
+}
+
+// Stored on the way: what is made of it is made of what is in memory, rounded.
+static bool rounded(const Kernel *k, const Node *n) {
+    bool small = elem_is_float((Elem)n->elem) && elem_bits((Elem)n->elem) < 32 && n != k->fg->root, makes = false;
+    for (uint32_t i = 0; small && i < k->fg->makes.n; i++) makes |= k->fg->makes.at[i] == n;
+    return makes;
 }
 
 KExpr *k_value(Kernel *k, const Node *n, const Ix *coord) {
@@ -282,6 +289,7 @@ KExpr *k_value(Kernel *k, const Node *n, const Ix *coord) {
         if (m->node == n && (n->rank == 0 || memcmp(m->coord, coord, (size_t)n->rank * sizeof *coord) == 0)) return m->e;
     }
     KExpr *e = k_reads(k, n) ? load(k, n, coord, false, g_int(0)) : compute(k, n, coord);
+    if (e && rounded(k, n)) e = k_sized(k, e, (Elem)n->elem);
     if (e) vec_push(k->arena, &k->memo, ((KMemo){n, copy_ixs(k->g, coord, n->rank), e}));
     return e;
 }

@@ -114,7 +114,9 @@ typedef struct Kernel {
     VEC(const char *) blocks;    // compile-time names, "BN = next_pow2(N) or 1024"; of `BM = $` the default is as `few` says
     KFew    few;
     VEC(const char *) tune;      // what may be chosen of them: "BM in [64, 128]"
-    KExpr  *a, *b, *b2;          // the product's operands; the second product's
+    KExpr  *a, *b;               // the product's operands
+    KExpr  *more[MOST_MORE];     // the right operands of other products of the left one
+    int     nmore;
     KAlong  along;
     bool    by_sum;              // the product as sum(a * b)
     bool    across;              // .. transposed, dot(b, a): results lie along its rows in memory
@@ -216,6 +218,8 @@ void   k_find_looped(Kernel *k);
 int    k_looped_part(Kernel *k, KPart *part, int n);                    // columns that are looped over put together: how many parts are left
 
 // write/product.c, depthwise.c, along.c, scatter.c, attention.c
+extern const char *const k_sum_name[MOST_MORE + 1];                     // a product's accumulators
+int    k_sum_of(const Kernel *k, const Node *n);                        // .. by number: which of them
 bool   k_product(Kernel *k);
 bool   k_epilogue(Kernel *k, const Ix *at);                             // what follows the product, at `at` of its result
 bool   k_depthwise(Kernel *k);

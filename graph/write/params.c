@@ -105,20 +105,27 @@ static int few_enough(Kernel *k, int n, Ix *shape, Ix *at) {
     return n;
 }
 
-static int dims_of(Kernel *k, const Node *n, const Ix *coord, Ix *shape, Ix *at) {
-    int rank = dims_merged(k->g, n->rank, n->shape, coord, shape, at);
+static int dims_of(Kernel *k, int n, const Ix *all, const Ix *coord, Ix *shape, Ix *at) {
+    int rank = dims_merged(k->g, n, all, coord, shape, at);
     if (k->a && k->b && !k->score) return few_enough(k, rank, shape, at);
     return k->score ? heads_apart(k, rank, shape, at) : rank;
 }
 
-// A step of many, as of a sequence: the kernel is given that part alone, and so is the same for all steps. Parts begin where lines of memory do.
-static bool one_of_many(const Kernel *k, const KExpr *e, const Ix *shape, const Ix *at) {
-    enum { MANY = 9, ALIGNED = 128 };
-    int64_t size = elem_bits((Elem)e->node->elem) / 8;
-    if (k->score || e->nat < 2 || !ix_is_const(shape[0]) || shape[0]->value < MANY || !ix_is_const(at[0])) return false;
-    for (int d = 1; d < e->nat; d++)
-        if (!ix_is_const(shape[d]) || __builtin_mul_overflow(size, shape[d]->value, &size)) return false;
-    return at[0]->value >= 0 && at[0]->value < shape[0]->value && size > 0 && size % ALIGNED == 0;
+// A step of many, as of a sequence: the kernel is given that part alone, and so is the same for all steps. Parts begin where 16 bytes do, as a tensor
+// that is launched with must. How many of the dimensions count the parts; 0: it is not one.
+static int one_of_many(const Kernel *k, const Node *n, const Ix *coord, int64_t *parts, int64_t *part) {
+    enum { MANY = 9, ALIGNED = 16 };
+    int64_t size = elem_bits((Elem)n->elem) / 8;
+    int first = 0;
+    *parts = 1, *part = 0;
+    for (; first < n->rank && ix_is_const(coord[first]) && ix_is_const(n->shape[first]); first++) {
+        int64_t at = coord[first]->value, all = n->shape[first]->value;
+        if (at < 0 || at >= all || __builtin_mul_overflow(*parts, all, parts)) return 0;
+        *part = *part * all + at;
+    }
+    for (int d = first; d < n->rank; d++)
+        if (ix_is_const(n->shape[d]) && __builtin_mul_overflow(size, n->shape[d]->value, &size)) return 0;
+    return !k->score && first < n->rank && *parts >= MANY && size > 0 && size % ALIGNED == 0 ? first : 0;
 }
 
 void k_settle_params(Kernel *k) {
@@ -127,7 +134,7 @@ void k_settle_params(Kernel *k) {
     if (k->along.node) reach(k, k->along.arg, seen);
     if (k->a) reach(k, k->a, seen);
     if (k->b) reach(k, k->b, seen);
-    if (k->b2) reach(k, k->b2, seen);
+    for (int i = 0; i < k->nmore; i++) reach(k, k->more[i], seen);
     if (k->score) reach(k, k->score, seen);
     for (uint32_t i = 0; i < k->stores.n; i++) {
         reach(k, k->stores.at[i].value, seen);
@@ -136,12 +143,11 @@ void k_settle_params(Kernel *k) {
     for (uint32_t i = 0; i < k->exprs.n; i++) {
         KExpr *e = k->exprs.at[i];
         if (!seen[i] || e->op != E_LOAD) continue;
-        e->nat = dims_of(k, e->node, e->coord, shape, at);
-        Ix parts = one_of_many(k, e, shape, at) ? shape[0] : NULL;
-        int64_t part = parts ? at[0]->value : 0;
-        if (parts) e->nat--;
-        e->at = copy_ixs(k->g, at + (parts != NULL), e->nat);
-        e->param = param_of(k, e->node, e->nat, shape + (parts != NULL), false, parts, part);
+        int64_t parts, part;
+        int first = one_of_many(k, e->node, e->coord, &parts, &part);
+        e->nat = dims_of(k, e->node->rank - first, e->node->shape + first, e->coord + first, shape, at);
+        e->at = copy_ixs(k->g, at, e->nat);
+        e->param = param_of(k, e->node, e->nat, shape, false, first ? ix(k->g, parts) : NULL, first ? part : 0);
     }
     for (uint32_t i = 0; i < k->stores.n; i++) {
         KStore *st = &k->stores.at[i];
@@ -153,7 +159,7 @@ void k_settle_params(Kernel *k) {
             st->param = (int)k->params.n - 1;
             continue;
         }
-        st->nat = dims_of(k, n, st->coord, shape, at);
+        st->nat = dims_of(k, n->rank, n->shape, st->coord, shape, at);
         st->at = copy_ixs(k->g, at, st->nat);
         st->param = param_of(k, n, st->nat, shape, true, NULL, 0);
     }

@@ -54,16 +54,16 @@ static void product_loop(Kernel *k, KScope *s) {
         if (!(loop.loops >> i & 1) && (k->axis[i].kind == A_TILE)) axes |= UINT64_C(1) << i;
     const char *tile = k_tile_axes(k, axes & ~loop.loops), *elem = elem_name(k->fg->anchor->contract.acc);
     k_indent(s);
-    for (int sum = 0; sum < (k->b2 ? 2 : 1); sum++) {
-        if (tile[0]) buf_printf(s->to, "%svar %s = zeros<%s>(%s);", sum ? "  " : "", sum ? "acc2" : "acc", elem, tile);
-        else buf_printf(s->to, "%svar %s: %s = 0;", sum ? "  " : "", sum ? "acc2" : "acc", elem);
+    for (int sum = 0; sum <= k->nmore; sum++) {
+        if (tile[0]) buf_printf(s->to, "%svar %s = zeros<%s>(%s);", sum ? "  " : "", k_sum_name[sum], elem, tile);
+        else buf_printf(s->to, "%svar %s: %s = 0;", sum ? "  " : "", k_sum_name[sum], elem);
     }
     buf_putc(s->to, '\n');
-    for (int sum = 0; sum < (k->b2 ? 2 : 1); sum++) {
+    for (int sum = 0; sum <= k->nmore; sum++) {
         bool add = k->by_sum || !along;
         const char *a = k_operand(k, &loop, k->a, add ? P_TIMES : P_TERNARY),
-                   *b = k_operand(k, &loop, sum ? k->b2 : k->b, add ? P_UNARY : P_TERNARY);
-        const char *to = sum ? "acc2" : "acc";
+                   *b = k_operand(k, &loop, sum ? k->more[sum - 1] : k->b, add ? P_UNARY : P_TERNARY);
+        const char *to = k_sum_name[sum];
         k_indent(&loop);
         if (!along) buf_printf(&inside, "%s += %s * %s;\n", to, a, b);
         else if (k->by_sum) buf_printf(&inside, "%s += sum(%s * %s over %s);\n", to, a, b, along);
@@ -310,10 +310,11 @@ static void put_scalars(Kernel *k, Buf *to, Buf *reads) {
 }
 
 static void take_names(Kernel *k) {
-    static const char *const ours[] = {"acc", "acc2", "top", "den", "t", "p", "r"};
+    static const char *const ours[] = {"top", "den", "t", "p", "r"};
     for (int i = 0; i < ix_dim_count(k->g); i++)
         vec_push(k->arena, &k->names, g_dim_word(k->g, ix_dim_at(k->g, i)));
-    for (int i = 0; i < (k->score ? 7 : 2); i++) vec_push(k->arena, &k->names, ours[i]);
+    for (int i = 0; i <= k->nmore || i < 2; i++) vec_push(k->arena, &k->names, k_sum_name[i]);
+    for (int i = 0; k->score && i < 5; i++) vec_push(k->arena, &k->names, ours[i]);
     k_settle_params(k);
     for (int i = 0; i < k->naxes; i++) k->axis[i].name = k_name(k, k->axis[i].name);
 }

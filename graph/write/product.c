@@ -25,6 +25,15 @@ static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
     return true;
 }
 
+const char *const k_sum_name[MOST_MORE + 1] = {"acc", "acc2", "acc3", "acc4"};
+
+// Which of the kernel's sums is this product? The anchor's is the first.
+int k_sum_of(const Kernel *k, const Node *n) {
+    int sum = 0;
+    for (uint32_t i = 0; i < k->fg->more.n; i++) if (k->fg->more.at[i] == n) sum = (int)i + 1;
+    return sum;
+}
+
 static bool is_byte(const Node *n) { return n->elem == EL_i8 || n->elem == EL_u8; }
 
 static bool dot_takes(const Node *a, const Node *b, Elem sum) {
@@ -95,7 +104,7 @@ static int stored_across(Graph *g, const FGroup *f) {
     const Node *c = f->anchor, *root = f->root;
     int nb = c->contract.nb, nm = c->contract.nm, d = root->rank - 1, first = nb + nm;
     Ix columns = ix_product(g, c->shape + nb + nm, c->contract.nn);
-    if (root == c || f->parts >= 0 || f->second || f->whole || !columns || !ix_is_const(columns) || columns->value % WHOLE || !columns->value) return -1;
+    if (root == c || f->parts >= 0 || f->more.n || f->whole || !columns || !ix_is_const(columns) || columns->value % WHOLE || !columns->value) return -1;
     while (d > 0 && ix_is(root->shape[d], 1)) d--;
     while (d >= 0 && first > nb && f->place[first - 1] == ix_axis(g, d, root->shape[d]) && root->shape[d] == c->shape[first - 1]) d--, first--;
     Ix each = first < nb + nm ? ix_product(g, c->shape + first, nb + nm - first) : NULL;
@@ -119,16 +128,19 @@ static bool product_by(Kernel *k, bool open) {
     bool bytes = elem_bits((Elem)a->elem) == 8 && elem_bits((Elem)b->elem) == 8 && dot_takes(a, b, c->contract.acc);
     k->by_sum = !dot_takes(a, b, c->contract.acc);
     int64_t most = k->by_sum ? 16 : small || tf32 || bytes ? 128 : 64, least = k->by_sum ? 1 : 16;
+    // three and four sums: short steps of many, 16 columns of each by mma.sync (an LSTM of 256, 10 rows in f32, on an H200: 4.2 us a step, 6.6 by 32)
+    bool gates = k->fg->more.n > 1, wide = small || tf32 || bytes;
+    int64_t rows = gates && !wide ? most / 2 : most, columns = gates ? wide ? most / 2 : 16 : most;
     int apart = k->by_sum ? 0 : rows_innermost(g, c), across = k->by_sum || !(small || tf32) ? -1 : stored_across(g, k->fg);
     if (across > apart) apart = across;
     k->across = across >= 0;
     if (!k_one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
     if (apart && !k_one_axis(k, c->shape + nb, apart, A_GRID, 0, "l", at + nb)) return false;
-    if (!k_one_axis(k, c->shape + nb + apart, nm - apart, A_TILE, k_tile_of(ix_product(g, c->shape + nb + apart, nm - apart), least, most), "m",
+    if (!k_one_axis(k, c->shape + nb + apart, nm - apart, A_TILE, k_tile_of(ix_product(g, c->shape + nb + apart, nm - apart), least, rows), "m",
                     at + nb + apart))
         return false;
-    if (!k_one_axis(k, c->shape + nb + nm, nn, k->fg->whole ? A_FULL : A_TILE, k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, most),
-                    "n", at + nb + nm))
+    if (!k_one_axis(k, c->shape + nb + nm, nn, k->fg->whole ? A_FULL : A_TILE,
+                    k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, columns), "n", at + nb + nm))
         return false;
     bool has_m = !ix_is(ix_product(g, c->shape + nb, nm), 1), has_n = !ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
     k->by_sum |= !has_m || !has_n;
@@ -139,21 +151,28 @@ static bool product_by(Kernel *k, bool open) {
     for (int i = 0; i < nn; i++) cb[nb + i] = at[nb + nm + i];
     k->a = k_value(k, a, ca);
     k->b = k_value(k, b, cb);
-    if (k->fg->second) k->b2 = k_value(k, k->fg->second->src[1], cb);
-    if (!k->a || !k->b || (k->fg->second && !k->b2)) return false;
+    if (!k->a || !k->b) return false;
+    for (uint32_t i = 0; i < k->fg->more.n; i++) {
+        k->more[i] = k_value(k, k->fg->more.at[i]->src[1], cb);
+        if (!k->more[i]) return false;
+    }
+    k->nmore = (int)k->fg->more.n;
     uint64_t loops = 0;
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_LOOP_TILE) loops |= UINT64_C(1) << i;
-    k->by_sum |= (k->a->mask & loops) != loops || (k->b->mask & loops) != loops || (k->b2 && (k->b2->mask & loops) != loops);
+    k->by_sum |= (k->a->mask & loops) != loops || (k->b->mask & loops) != loops;
+    for (int i = 0; i < k->nmore; i++) k->by_sum |= (k->more[i]->mask & loops) != loops;
     if (k->by_sum && tf32 && !g->tables->tf32) return product_by(k, false);
     bool by_dot = !k->by_sum && loops != 0;                  // taps alone, or one element, are multiplied as they are
     Elem acc = c->contract.acc;
     k->a = k_sized(k, k->a, by_dot ? (Elem)a->elem : acc);
     k->b = k_sized(k, k->b, by_dot ? (Elem)b->elem : acc);
-    if (k->b2) k->b2 = k_sized(k, k->b2, by_dot ? (Elem)b->elem : acc);
-    k->a->uses += 1 + (k->b2 != NULL);
+    for (int i = 0; i < k->nmore; i++) {
+        k->more[i] = k_sized(k, k->more[i], by_dot ? (Elem)b->elem : acc);
+        k->more[i]->uses++;
+    }
+    k->a->uses += 1 + k->nmore;
     k->b->uses++;
-    if (k->b2) k->b2->uses++;
     k->across &= !k->by_sum;
     if (tf32 && !g->tables->tf32 && !k->by_sum) k_open_large(k);
     else if ((small || tf32) && !k->by_sum) k_open_tiles(k);

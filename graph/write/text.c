@@ -286,7 +286,7 @@ static char *written(Kernel *k, KScope *s, KExpr *e) {
         buf_printf(&b, "dot(%s, %s over %s%s)", a, c, over(k, e), k_precision(k, e->arg[0]));
         break;
     }
-    case E_SUM: return (char *)(e->number.i ? "acc2" : "acc");
+    case E_SUM: return (char *)k_sum_name[e->number.i];
     case E_ALONG: return (char *)(e->number.i ? k->along.places : k->along.value);
     }
     char *t = arena_printf(k->arena, "%s", b.p);

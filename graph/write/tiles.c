@@ -31,24 +31,25 @@ static bool many_by_few(const Kernel *k) {
 }
 
 void k_open_tiles(Kernel *k) {
-    bool two = k->b2 != NULL;                                // two sums: half the tile
+    bool two = k->nmore == 1, four = k->nmore > 1;           // two sums: half the tile; three and four: a quarter
     if (k->across) k_open_tile(k, "n", "BM", "BM in [64, 128, 256]");
-    else k_open_tile(k, "m", "BM", two ? "BM in [16, 64, 128]" : many_by_few(k) ? "BM in [64, 128, 256]" : "BM in [8, 16, 32, 64, 128, 256]");
+    else k_open_tile(k, "m", "BM", two || four ? "BM in [16, 64, 128]" : many_by_few(k) ? "BM in [64, 128, 256]" : "BM in [8, 16, 32, 64, 128, 256]");
     for (int i = 0; i < k->naxes; i++)                       // a few columns are one tile in any case
         if (k->axis[i].kind == A_TILE && strcmp(k->axis[i].name, "n") == 0 && k->axis[i].extent->hi < 64) return;
-    k_open_tile(k, k->across ? "m" : "n", "BN", k->across ? "BN in [64, 128, 256]" : two ? "BN in [64, 96, 128]" : "BN in [64, 96, 128, 144, 160, 176, 192, 208, 224, 256]");
+    k_open_tile(k, k->across ? "m" : "n", "BN", k->across ? "BN in [64, 128, 256]" : four ? "BN in [8, 32, 64]" : two ? "BN in [64, 96, 128]" : "BN in [64, 96, 128, 144, 160, 176, 192, 208, 224, 256]");
     if (k->fg->whole && k->fg->anchor->shape[k->fg->anchor->rank - 1]->value > 128) vec_push(k->arena, &k->tune, "where BM <= 128");
     bool both = k->tune.n == 2 && !k->fg->whole, deep = false, deeper = false;
     for (int i = 0; i < k->naxes; i++) {
         if (k->axis[i].kind != A_LOOP_TILE || k->axis[i].by != 64 || k->axis[i].extent->hi < 128) continue;
-        deep = !two;
+        deep = !two && !four;
         deeper = deep && k->axis[i].extent->hi >= 512;
         k_open_tile(k, "k", "BK", deeper ? "BK in [64, 128, 256]" : deep ? "BK in [64, 128]" : NULL);
     }
     // 128 of k in a large tile leave room for two stages only; tiles of other widths fill a round where those do not
     if (both)
         vec_push(k->arena, &k->tune,
-                 two ? "where BM * BN <= 128 * 128"
+                 four  ? "where BM * BN <= 128 * 64"
+                 : two ? "where BM * BN <= 128 * 128"
                      : "where BM * BN <= 128 * 256 && (BN % 64 == 0 || BM == 128 || (BM == 64 && BN == 144))");
     if (both && deep)
         vec_push(k->arena, &k->tune,
@@ -86,6 +87,6 @@ void k_open_large(Kernel *k) {
     for (int i = 0; i < k->naxes; i++) if (k->axis[i].kind == A_TILE && strcmp(k->axis[i].name, columns) == 0) most = k->axis[i].extent->hi;
     k_open_tile(k, rows, "BM", most >= 128 ? brief ? "BM in [64, 128]" : "BM in [64, 128, 256]" : "BM in [128, 256]");
     if (most < 64) return;
-    k_open_tile(k, columns, "BN", most < 128 ? "BN in [64]" : k->b2 || brief ? "BN in [128]" : "BN in [128, 256]");
-    vec_push(k->arena, &k->tune, k->b2 ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256");
+    k_open_tile(k, columns, "BN", most < 128 || k->nmore > 1 ? "BN in [64]" : k->nmore || brief ? "BN in [128]" : "BN in [128, 256]");
+    vec_push(k->arena, &k->tune, k->nmore > 1 ? "where BM * BN <= 128 * 64" : k->nmore ? "where BM * BN <= 128 * 128" : "where BM * BN <= 128 * 256");
 }

@@ -90,7 +90,7 @@ static const char *idiom(const FGroup *f) {
         return f->root->kind == G_ew && f->root->op == EW_where ? "cached" : "gather";
     if (f->kind == F_ROWS && f->once && sums == 1 && ews == 0) return "sums";
     if (f->kind == F_MAP && negs >= 1 && products >= 2 && ews <= 6) return "rotary";        // x * cos + (-x2 or x1) * sin
-    if (f->kind == F_PRODUCT && f->parts >= 0 && f->second && products >= 2) return "mat_mul_rotary";
+    if (f->kind == F_PRODUCT && f->parts >= 0 && f->more.n == 1 && products >= 2) return "mat_mul_rotary";
     if (f->kind != F_ROWS || norm) return NULL;
     if (roots == 1 && sums == 1 && !exps) return gathers ? "gather_rms_norm" : "rms_norm";
     if (roots == 1 && sums == 2 && !exps) return gathers ? "gather_layer_norm" : "layer_norm";

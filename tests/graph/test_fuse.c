@@ -31,7 +31,7 @@ static void a_layer_is_seven_kernels(void **state) {
         launches++;
         attends += a->attends && a->inner;
         rows += a->kind == F_ROWS;
-        second += a->second != NULL;
+        second += a->more.n == 1;
         for (uint32_t k2 = 0; k2 < a->reads.n; k2++) assert_true(a->reads.at[k2] < (int)i);
     }
     assert_int_equal(launches, 7);
@@ -167,6 +167,76 @@ static void other_factors_stay(void **state) {
     assert_non_null(f);
     assert_int_equal(f->groups.n, 1);
     assert_ptr_equal(weights_of(f, 0), w);
+    graph_free(g);
+}
+
+static Node *columns(Graph *g, Node *y, int part, int64_t width) { return g_take_range(g, y, y->rank - 1, ix(g, part * width), 1, ix(g, width)); }
+
+// Parts of one product that meet are sums of one kernel, with the bias that is between; a cell's state is stored on the way.
+static void gates_are_one_kernel(void **state) {
+    (void)state;
+    for (int parts = 2; parts <= 4; parts++) {
+        Graph *g = graph_new("t");
+        Ix B = ix_dim(g, "B");
+        Node *x = g_input(g, "x", EL_f32, 2, S(B, ix(g, 64))), *c = g_input(g, "c", EL_f32, 2, S(B, ix(g, 32)));
+        Node *w = constant(g, "w", 2, (int64_t[]){32 * parts, 64}), *bias = constant(g, "bias", 1, (int64_t[]){32 * parts});
+        Node *y = g_ew2(g, EW_add, g_contract(g, x, w, 0, 1, 1, 1, EL_f32, EL_f32), bias), *all = g_ew1(g, EW_tanh, columns(g, y, 0, 32));
+        for (int i = 1; i < parts; i++) all = g_ew2(g, EW_mul, all, columns(g, y, i, 32));
+        Node *cell = g_ew2(g, EW_add, all, c);
+        g_output(g, "z", g_ew1(g, EW_tanh, cell));
+        g_output(g, "cell", cell);
+        graph_simplify(g);
+        Fusion *f = graph_fuse(g);
+        assert_non_null(f);
+        assert_int_equal(f->groups.n, 1);
+        const FGroup *a = f->groups.at[0];
+        assert_int_equal(a->kind, F_PRODUCT);
+        assert_int_equal(a->more.n, parts - 1);
+        assert_int_equal(a->makes.n, 2);
+        assert_int_equal(a->anchor->src[1]->view.coord[0]->lo, 0);       // in the order of the columns
+        for (int i = 1; i < parts; i++) assert_int_equal(a->more.at[i - 1]->src[1]->view.coord[0]->lo, 32 * i);
+        graph_free(g);
+    }
+}
+
+// .. but not where something else reads a part, where parts are read in other orders, or of other widths.
+static void other_columns_stay(void **state) {
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        Graph *g = graph_new("t");
+        Ix B = ix_dim(g, "B"), N = ix(g, 32);
+        Node *x = g_input(g, "x", EL_f32, 2, S(B, ix(g, 64))), *w = constant(g, "w", 2, (int64_t[]){64, 64});
+        Node *y = g_contract(g, x, w, 0, 1, 1, 1, EL_f32, EL_f32), *a = columns(g, y, 0, 32), *b = columns(g, y, 1, 32);
+        if (how == 0) g_output(g, "sum", g_reduce(g, GR_max, b, 2, false));
+        if (how == 1) b = g_view(g, y, 2, S(B, N), S(ix_axis(g, 0, B), ix_sub(g, ix(g, 63), ix_axis(g, 1, N))), NULL, g_int(0));
+        if (how == 2) b = g_take_range(g, y, 1, ix(g, 16), 1, N);
+        g_output(g, "z", g_ew2(g, EW_mul, a, b));
+        graph_simplify(g);
+        Fusion *f = graph_fuse(g);
+        assert_non_null(f);
+        int products = 0;
+        for (uint32_t i = 0; i < f->groups.n; i++) products += f->groups.at[i]->kind == F_PRODUCT && f->groups.at[i]->anchor->shape[1]->value == 64;
+        assert_int_equal(products, 1);
+        graph_free(g);
+    }
+}
+
+// What comes in and what was there: the kernel has the product that waits for more, and reads the other one.
+static void the_later_product_is_taken_apart(void **state) {
+    (void)state;
+    Graph *g = graph_new("t");
+    Ix B = ix_dim(g, "B");
+    Node *x = g_input(g, "x", EL_f32, 2, S(B, ix(g, 64))), *h = g_ew1(g, EW_tanh, g_input(g, "h", EL_f32, 2, S(B, ix(g, 32))));
+    Node *comes = g_contract(g, x, constant(g, "w", 2, (int64_t[]){64, 64}), 0, 1, 1, 1, EL_f32, EL_f32);
+    Node *was = g_contract(g, h, constant(g, "u", 2, (int64_t[]){64, 32}), 0, 1, 1, 1, EL_f32, EL_f32), *y = g_ew2(g, EW_add, comes, was);
+    g_output(g, "z", g_ew2(g, EW_mul, columns(g, y, 0, 32), g_ew1(g, EW_sigmoid, columns(g, y, 1, 32))));
+    graph_simplify(g);
+    Fusion *f = graph_fuse(g);
+    assert_non_null(f);
+    assert_int_equal(launches(f), 3);                        // the tanh, what comes in, the gates
+    const FGroup *last = f->groups.at[f->groups.n - 1];
+    assert_int_equal(last->more.n, 1);
+    assert_int_equal(last->anchor->src[0]->shape[1]->value, 32);
     graph_free(g);
 }
 
@@ -390,6 +460,7 @@ int main(void) {
         cmocka_unit_test(softmax_is_one_kernel),
         cmocka_unit_test(batch_norm_is_weights),
         cmocka_unit_test(other_factors_stay),
+        cmocka_unit_test(gates_are_one_kernel),  cmocka_unit_test(other_columns_stay), cmocka_unit_test(the_later_product_is_taken_apart),
         cmocka_unit_test(pictures_are_channels_last),
         cmocka_unit_test(groups_of_few_channels),
         cmocka_unit_test(flattened_pictures),

@@ -796,6 +796,37 @@ def resized(m):
     m.output(m.node("Expand", steps, m.node("Concat", few, width, axis=0), out=next(end)))
 
 
+@case
+def gates(m):
+    """Columns of one product that meet: gated layers of one matrix, with biases and by channels of a convolution, three ways apart; recurrent cells, from zeros and from states, of named batches."""
+    x = m.floats("x", ["B", 5, 16], [3, 5, 16])
+    up = m.node("Add", m.node("MatMul", x, m.weight(16, 64)), m.weight(64))
+    a, b = m.node("Split", up, axis=2, outs=2)
+    m.output(m.node("Mul", m.node("Mul", a, m.node("Sigmoid", a)), b, out="gated"))
+    q, k, v = m.node("Split", m.node("Gemm", m.node("Reshape", x, m.const(np.array([-1, 16]))), m.weight(48, 16), transB=1), axis=1, outs=3)
+    m.output(m.node("Add", m.node("Mul", q, m.node("Tanh", k)), v, out="three"))
+    state, cell = m.floats("state", ["B", 16], [3, 16]), m.floats("cell", ["B", 16], [3, 16])
+    wide = m.node("MatMul", state, m.weight(16, 48))                     # of which one part is also for something else: it stays whole
+    g, h, i = m.node("Split", wide, axis=1, outs=3)
+    m.output(m.node("Mul", m.node("Mul", g, h), i, out="whole")), m.output(m.node("ReduceMax", h, axes=[1], keepdims=0, out="top"))
+    c = m.node("Conv", m.floats("picture", ["B", 4, 9], [3, 4, 9]), m.weight(32, 4, 3), m.weight(32), pads=[1, 1])
+    left, right = m.node("Split", c, axis=1, outs=2)
+    m.output(m.node("Mul", left, m.node("Sigmoid", right), out="channels"))
+    for name, w in (("first", m.weight(16, 64)), ("second", m.weight(16, 64))):          # one step, as a program of its own would have it
+        from_x, from_h = m.node("MatMul", m.node("Gather", x, m.const(np.array(0)), axis=1), w), m.node("MatMul", state, m.weight(16, 64))
+        i, f, o, g = m.node("Split", m.node("Add", from_x, from_h), axis=1, outs=4)
+        cell = m.node("Add", m.node("Mul", m.node("Sigmoid", f), cell), m.node("Mul", m.node("Sigmoid", i), m.node("Tanh", g)))
+        state = m.node("Mul", m.node("Sigmoid", o), m.node("Tanh", cell))
+    m.output(m.node("Identity", state, out="next_state")), m.output(m.node("Identity", cell, out="next_cell"))
+    steps = m.floats("steps", [11, "B", 6], [11, 3, 6])
+    def cells(op, n, **more):
+        W, R, B = m.weight(1, n * 8, 6), m.weight(1, n * 8, 8), m.weight(1, 2 * n * 8)
+        return m.node(op, steps, W, R, B, outs=3 if op == "LSTM" else 2, hidden_size=8, **more)
+    for op, n, more in (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}), ("GRU", 3, {})):
+        results = cells(op, n, **more)
+        for r in results: m.output(m.node("Identity", r, out=f"{op}{more.get('linear_before_reset', '')}_{results.index(r)}"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name, OPSETS.get(name, 17))
