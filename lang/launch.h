@@ -108,7 +108,7 @@ typedef struct LaunchInfo {
     LaunchDim    *dims;    int ndims;
     LaunchGuard  *guards;  int nguards;
     LaunchGuard  *facts;   int nfacts; // what the specialised variant assumes; when one fails, or a tensor's address
-                                       // is not a multiple of 16, or an offset passes 2^31 elements, use `general`
+                                       // is not a multiple of 16, use `general`
     LaunchSlot   *slots;   int nslots;
     LExpr         programs;            // how many programs the grid has
     LExpr         blocks;              // how many blocks are launched (x), in units of clusters' blocks

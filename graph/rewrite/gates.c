@@ -23,7 +23,8 @@ typedef struct Gates {
     Rewrite *r;
     Cut     *cut;
     int     *parts;              // by node id of a product: how many it is taken apart into, or 0
-    uint8_t *mark;               // by node id: the parts that it is made of, one bit each
+    uint8_t *mark;               // by node id, while one product is looked at: the parts that it is made of, one bit each
+    bool    *leads;              // .. and whether it leads to the value in which they meet
     int     *depth;              // by node id: steps from the inputs
     Node   **meets;              // by node id: the product whose parts meet there, or NULL
     VEC(int) *users;             // by node id
@@ -37,8 +38,9 @@ static int64_t columns(const Node *product) { return product->shape[product->ran
 static int columns_of(Graph *g, const Node *n, int axis, Ix size) {
     if (element(n)) return axis;
     Ix at = n->view.coord[axis];
-    bool all = ix_is(n->view.pred, 1) && at->kind == IX_AXIS && at == ix_axis(g, (int)at->value, size);
-    return all && n->shape[at->value] == size ? (int)at->value : -1;
+    bool all = ix_is(n->view.pred, 1) && at->kind == IX_AXIS && at == ix_axis(g, (int)at->value, size) && n->shape[at->value] == size;
+    for (int i = 0; all && i < n->src[0]->rank; i++) all = i == axis || !(n->view.coord[i]->axes >> at->value & 1);
+    return all ? (int)at->value : -1;
 }
 
 // Which of the parts does this view read? -1: not one alone.
@@ -85,38 +87,50 @@ static bool find_parts(const Gates *m, const Node *product, const Node *x, int a
     return true;
 }
 
+// What of `first` .. `end` leads to the value `end`.
+static void find_leads(Gates *m, uint32_t first, uint32_t end) {
+    m->leads[end] = true;
+    for (uint32_t i = end + 1; i-- > first;) {
+        const Node *n = m->r->g->nodes.at[i];
+        for (uint32_t k = 0; m->leads[i] && k < n->nsrc; k++) {
+            uint32_t from = n->src[k]->id;
+            if (from >= first && m->mark[from]) m->leads[from] = true;
+        }
+    }
+}
+
+// Is nothing else made of the parts themselves?
+static bool for_nothing_else(const Gates *m, const Parts *p, uint32_t end) {
+    for (int i = 0; i < p->n; i++) {
+        const Node *n = p->at[i];
+        if ((int)m->users[n->id].n != m->r->users[n->id]) return false;
+        for (uint32_t k = 0; k < m->users[n->id].n; k++) {
+            uint32_t user = (uint32_t)m->users[n->id].at[k];
+            if (user > end || !m->leads[user]) return false;
+        }
+    }
+    return true;
+}
+
 // The value that all parts meet in, if nothing else is made of them but on the way there; 0: there is none.
 static uint32_t meet(Gates *m, const Parts *p, int parts) {
     Graph *g = m->r->g;
-    uint32_t first = m->r->n, end = 0;
-    memset(m->mark, 0, m->r->n);
+    uint32_t first = m->r->n, end = 0, seen;
     for (int i = 0; i < p->n; i++) {
         m->mark[p->at[i]->id] |= (uint8_t)(1 << p->part[i]);
         if (p->at[i]->id < first) first = p->at[i]->id;
     }
-    for (uint32_t i = first; i < m->r->n && !end; i++) {
-        const Node *n = g->nodes.at[i];
-        if (!m->r->alive[i] || !element(n)) continue;
-        for (uint32_t k = 0; k < n->nsrc; k++) m->mark[i] |= m->mark[n->src[k]->id];
-        if (m->mark[i] == (1 << parts) - 1) end = i;
+    for (seen = first; seen < m->r->n && !end; seen++) {
+        const Node *n = g->nodes.at[seen];
+        if (!m->r->alive[seen] || !element(n)) continue;
+        for (uint32_t k = 0; k < n->nsrc; k++) m->mark[seen] |= m->mark[n->src[k]->id];
+        if (m->mark[seen] == (1 << parts) - 1) end = seen;
     }
-    if (!end) return 0;
-    memset(m->mark + end + 1, 0, m->r->n - end - 1);
-    bool *leads = NEW_N(g->arena, bool, end + 1);            // to the value in which they meet
-    leads[end] = true;
-    for (uint32_t i = end + 1; i-- > first;)
-        for (uint32_t k = 0; leads[i] && k < g->nodes.at[i]->nsrc; k++) {
-            uint32_t from = g->nodes.at[i]->src[k]->id;
-            if (from >= first && m->mark[from]) leads[from] = true;
-        }
-    for (int i = 0; i < p->n; i++) {                         // parts themselves are for nothing else
-        const Node *n = p->at[i];
-        if ((int)m->users[n->id].n != m->r->users[n->id]) return 0;
-        for (uint32_t k = 0; k < m->users[n->id].n; k++) {
-            uint32_t user = (uint32_t)m->users[n->id].at[k];
-            if (user > end || !leads[user]) return 0;
-        }
-    }
+    if (end) find_leads(m, first, end);
+    if (end && !for_nothing_else(m, p, end)) end = 0;
+    memset(m->leads + first, 0, seen - first);
+    memset(m->mark + first, 0, seen - first);
+    for (int i = 0; i < p->n; i++) m->mark[p->at[i]->id] = 0;
     return end;
 }
 
@@ -201,10 +215,10 @@ void part_gates(Graph *g) {
                .cut = NEW_N(g->arena, Cut, r.n),
                .parts = NEW_N(g->arena, int, r.n),
                .mark = NEW_N(g->arena, uint8_t, r.n),
+               .leads = NEW_N(g->arena, bool, r.n),
                .depth = NEW_N(g->arena, int, r.n),
                .meets = NEW_N(g->arena, Node *, r.n)};
-    m.users = arena_alloc(g->arena, (r.n + 1) * sizeof *m.users);
-    memset(m.users, 0, (r.n + 1) * sizeof *m.users);
+    m.users = arena_alloc(g->arena, (r.n + 1) * sizeof *m.users);              // zeroed
     for (uint32_t i = 0; i < r.n; i++)
         for (uint32_t k = 0; r.alive[i] && k < g->nodes.at[i]->nsrc; k++) {
             uint32_t from = g->nodes.at[i]->src[k]->id;
