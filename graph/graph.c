@@ -5,6 +5,7 @@
 // nothing ends in `axis 0, axis 1, ..`, which is seen to be the identity, and vanishes.
 
 #include "graph/internal.h"
+#include "graph/stages.h"
 
 #include "lang/number.h"
 
@@ -39,8 +40,9 @@ Graph *graph_new(const char *name) {
 }
 
 void graph_free(Graph *g) {
-    if (g && g->tail) graph_free(g->tail->graph);
-    if (g) arena_free(g->arena);
+    if (!g) return;
+    for (int i = 1; g->stages && i <= g->stages->nstages; i++) graph_free(g->stages->stage[i].graph);
+    arena_free(g->arena);
 }
 
 void g_at(Graph *g, const char *from) {
@@ -283,9 +285,9 @@ int graph_input_count(const Graph *g) { return (int)g->inputs.n; }
 const char *graph_input_name(const Graph *g, int i) { return g->inputs.at[i].name; }
 Elem        graph_input_elem(const Graph *g, int i) { return (Elem)g->inputs.at[i].node->elem; }
 int graph_output_count(const Graph *g) { return (int)g->outputs.n; }
-const char *graph_tail(const Graph *g) { return g->tail ? g->tail->from : NULL; }
+const GStages *graph_stages(const Graph *g) { return g->stages; }
+int graph_dim_count(const Graph *g) { return ix_dim_count(g); }
 int graph_made_count(const Graph *g) { return g->donated.n ? (int)g->donated.n : (int)g->outputs.n; }
-int graph_result_count(const Graph *g) { return g->tail ? (int)g->tail->graph->outputs.n : graph_made_count(g); }
 
 Ix g_count(Graph *g, const Node *n) { return ix_product(g, n->shape, n->rank); }
 

@@ -190,8 +190,8 @@ struct Node {
     };
 };
 
-// handed: an output that is none of the model's, but what its tail reads (GTail)
-typedef struct GNamed { const char *name; Node *node; bool handed; } GNamed;
+// handed: an output that is none of the model's: who reads it, in words; NULL: the model's (stages.h)
+typedef struct GNamed { const char *name; Node *node; const char *handed; } GNamed;
 typedef struct GRequire { Ix a, b; const char *from; } GRequire;
 typedef struct GDonated {        // a result, and the input whose memory it takes over (donate.c)
     const char *output, *input;
@@ -202,16 +202,6 @@ typedef struct GDonated {        // a result, and the input whose memory it take
     Node *state, *updated;       // the input as it is now, with room along the axis; its elements afterwards
 } GDonated;
 
-// What a program leaves to the interpreter, since it has no form as kernels (fuse/cut.c). The outputs of the graph that has it are what
-// its program makes.
-typedef struct GTail {
-    Graph *graph;                // the same model once more, with its own outputs
-    const uint32_t *node;        // by result of the program: the node of `graph` whose value it is
-    int   nnodes;
-    int   values;                // of the tail
-    const char *from;            // the first node of the model among them, in words
-} GTail;
-
 struct Graph {
     Arena *arena;
     const char *name;            // of the model
@@ -221,7 +211,7 @@ struct Graph {
     // one for each of the model's outputs, or none; those that were taken are no outputs any more
     VEC(GDonated) donated;
     VEC(GNamed) written;         // what the program says that graph_write wrote: its values in memory, by the names there
-    GTail *tail;                 // or NULL: the program is the whole model
+    struct GStages *stages;      // or NULL: the model is one program (stages.h)
     Ix trip;                     // while a loop's trips are read as one: the dimension that is their number (op/control.c), or NULL
     struct GTables *tables;      // hash tables, dimensions, the message
 };

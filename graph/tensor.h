@@ -28,9 +28,6 @@ int         graph_input_count(const Graph *g);
 const char *graph_input_name(const Graph *g, int i);
 Elem        graph_input_elem(const Graph *g, int i);
 int         graph_output_count(const Graph *g);              // of its program
-int         graph_result_count(const Graph *g);              // of the model
-// What of the model its program leaves to the interpreter: the first node without a form as a kernel, in words. NULL: nothing.
-const char *graph_tail(const Graph *g);
 int         graph_made_count(const Graph *g);                // results of its program, those in inputs' memory too
 
 // Results that take over an input's memory (donate.c): one for each output of the model, or none at all.

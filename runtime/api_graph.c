@@ -7,37 +7,20 @@
 // where they lie; those of the host have a place on the device that grows with them and stays the graph's.
 
 #include "runtime/api_internal.h"
-#include "runtime/model.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// on the device, of a tensor that is in the host's memory
-typedef struct Place { uint64_t address, bytes; } Place;
-
-struct tkc_graph {
-    tkc_context     *ctx;
-    pthread_mutex_t  lock;
-    OnnxModel       *model;                                            // or NULL; the weights are read from its memory
-    ModelProgram     program;                                          // of a model
-    Session         *session;
-    Runtime         *runtime;
-    GraphExec       *exec;
-    Place            place[MAX_GRAPH_PARAMS];
-    tkc_port        *ports;
-    int              nports;
-    Arena           *arena;                                            // texts of ports
-};
-
 // ---- life ----------------------------------------------------------------------------------------
 
-static tkc_dtype dtype_of(Elem e) {
+tkc_dtype api_dtype(Elem e) {
     for (int t = TKC_BOOL; t <= TKC_F64; t++)
         if (api_elem((tkc_dtype)t) == e) return (tkc_dtype)t;
     return (tkc_dtype)0;
 }
 
 static void describe_ports(tkc_graph *g) {
+    if (g->stages) { api_stages_ports(g); return; }
     const LaunchInfo *head = graph_info(g->exec);
     g->nports = head->nparams;
     g->ports = NEW_N(g->arena, tkc_port, head->nparams + 1);
@@ -49,7 +32,7 @@ static void describe_ports(tkc_graph *g) {
                            .mode = p->mode == PM_OUT     ? TKC_OUT
                                    : p->mode == PM_INOUT ? TKC_INOUT
                                                          : TKC_IN,
-                           .dtype = dtype_of(p->elem),
+                           .dtype = api_dtype(p->elem),
                            .rank = p->rank};
         for (int d = 0; d < p->rank; d++) {
             const LExpr e = p->dim[d];
@@ -70,7 +53,6 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
                       .dtype_io = o->dtype_io,
                       .tf32 = o->tf32,
                       .donate = o->donate,
-                      .whole = true,
                       .random_weights = o->random_weights};
     bool fine = true;
     for (int i = 0; i < o->nknown && fine; i++) {
@@ -91,6 +73,7 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
     g->session = g->program.session;
     g->runtime = g->program.runtime;
     g->exec = g->program.exec;
+    g->stages = g->program.stages;
     free(in);
     free(given);
     return fine;
@@ -165,7 +148,7 @@ tkc_status tkc_graph_port(const tkc_graph *g, int i, tkc_port *out) {
 // ---- arguments -----------------------------------------------------------------------------------
 
 // The argument of port p: mostly the p-th.
-static const tkc_arg *find_arg(const tkc_graph *g, const tkc_arg *args, int nargs, int p) {
+const tkc_arg *api_port_arg(const tkc_graph *g, const tkc_arg *args, int nargs, int p) {
     const char *name = g->ports[p].name;
     if (p < nargs && args[p].name && strcmp(args[p].name, name) == 0) return &args[p];
     for (int i = 0; i < nargs; i++)
@@ -173,7 +156,7 @@ static const tkc_arg *find_arg(const tkc_graph *g, const tkc_arg *args, int narg
     return NULL;
 }
 
-static bool known_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf *err) {
+bool api_port_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf *err) {
     for (int i = 0; i < nargs; i++) {
         bool found = false;
         if (i < g->nports && args[i].name) found = strcmp(args[i].name, g->ports[i].name) == 0;
@@ -184,21 +167,24 @@ static bool known_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf 
     return true;
 }
 
+bool api_dense(const char *name, const BindArg *a, Buf *err) {
+    BindArg dense = *a;
+    bind_contiguous(&dense);
+    if (memcmp(dense.stride, a->stride, sizeof *dense.stride * (size_t)dense.rank) == 0) return true;
+    return buf_printf(err, "`%s` has gaps between its rows: a graph's tensors are dense", name), false;
+}
+
 // By parameter. `sizes`: an output without data is to be made, that is its shape is asked for.
 static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bool sizes, BindArg *out, Buf *err) {
-    if (!known_names(g, args, nargs, err)) return false;
+    if (!api_port_names(g, args, nargs, err)) return false;
     for (int p = 0; p < g->nports; p++) {
-        const tkc_arg *a = find_arg(g, args, nargs, p);
+        const tkc_arg *a = api_port_arg(g, args, nargs, p);
         bool absent = sizes && g->ports[p].mode == TKC_OUT;
         if (!a && !absent) return buf_printf(err, "`%s` is not given", g->ports[p].name), false;
         if (absent) { out[p] = (BindArg){.absent = true}; continue; }
         api_describe(a, &out[p]);
         if (out[p].scalar) continue;
-        BindArg dense = out[p];
-        bind_contiguous(&dense);
-        if (memcmp(dense.stride, out[p].stride, sizeof *dense.stride * (size_t)dense.rank) != 0)
-            return buf_printf(err, "`%s` has gaps between its rows: a graph's tensors are dense", g->ports[p].name),
-                   false;
+        if (!api_dense(g->ports[p].name, &out[p], err)) return false;
         if (!a->tensor.data && bind_extent(&out[p]) && !sizes)
             return buf_printf(err, "`%s` has no memory", g->ports[p].name), false;
     }
@@ -209,6 +195,10 @@ tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs) {
     Buf      err = {0};
     API_NEEDS_AS(g, "graph");
     API_NEEDS_ALL(args, nargs);
+    if (g->stages) {
+        tkc_status status = api_stages_sizes(g, args, nargs, &err);
+        return status ? api_failed(status, &err) : TKC_OK;
+    }
     BindArg *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
     Bound   *b = checked_alloc(sizeof *b);
     for (int i = 0; i < nargs; i++) {                                  // their type and shape are what is asked for
@@ -221,7 +211,7 @@ tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs) {
     }
     bool fine = describe_args(g, args, nargs, true, bind, &err) && bind_args(graph_info(g->exec), bind, g->nports, b, &err);
     for (int p = 0; p < g->nports && fine; p++) {
-        tkc_arg *a = (tkc_arg *)(uintptr_t)find_arg(g, args, nargs, p);
+        tkc_arg *a = (tkc_arg *)(uintptr_t)api_port_arg(g, args, nargs, p);
         if (!a || g->ports[p].mode != TKC_OUT) continue;
         a->tensor.rank = g->ports[p].rank;
         memcpy(a->tensor.dims, bind[p].dim, sizeof *bind[p].dim * (size_t)a->tensor.rank);
@@ -241,7 +231,7 @@ static bool on_host(const tkc_graph *g, const tkc_arg *a) {
 static bool copy_in(tkc_graph *g, const tkc_arg *args, int nargs, BindArg *bind, Buf *err) {
     Device *d = g->ctx->device;
     for (int p = 0; p < g->nports; p++) {
-        const tkc_arg *a = find_arg(g, args, nargs, p);
+        const tkc_arg *a = api_port_arg(g, args, nargs, p);
         if (bind[p].scalar) continue;
         bind[p].address = (uint64_t)(uintptr_t)a->tensor.data;
         if (!on_host(g, a)) continue;
@@ -261,7 +251,7 @@ static bool copy_in(tkc_graph *g, const tkc_arg *args, int nargs, BindArg *bind,
 static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg *bind, Buf *err) {
     Device *d = g->ctx->device;
     for (int p = 0; p < g->nports; p++) {
-        const tkc_arg *a = find_arg(g, args, nargs, p);
+        const tkc_arg *a = api_port_arg(g, args, nargs, p);
         bool back = !bind[p].scalar && on_host(g, a) && g->ports[p].mode != TKC_IN;
         if (back && !d->ops->read(d, a->tensor.data, bind[p].address, bind_extent(&bind[p]), err)) return false;
     }
@@ -270,9 +260,13 @@ static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg
 
 static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream, ProfileText *profile) {
     Buf        err = {0};
-    BindArg   *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
     bool       copies = false;
     RunControl ctl = {.stream = stream, .profile = profile};
+    if (g->stages) {
+        tkc_status status = api_stages_run(g, args, nargs, &ctl, &err);
+        return status ? api_failed(status, &err) : TKC_OK;
+    }
+    BindArg   *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
     for (int i = 0; i < nargs; i++) copies |= on_host(g, &args[i]);
     ctl.no_wait = !copies && !profile;
     pthread_mutex_lock(&g->lock);
@@ -320,7 +314,7 @@ void tkc_graph_stats_get(tkc_graph *g, tkc_graph_stats *out) {
     *out = (tkc_graph_stats){0};
     if (!g) return;
     pthread_mutex_lock(&g->lock);
-    GraphStats s = graph_stats(g->exec);
+    GraphStats s = g->stages ? stages_stats(g->stages) : graph_stats(g->exec);
     *out = (tkc_graph_stats){.plans = s.plans,
                              .plans_made = s.plans_made,
                              .elaborated = s.elaborated,

@@ -1,8 +1,9 @@
-// What api.c (contexts, programs, errors) and api_launch.c (launches) share.
+// What api.c (contexts, programs, errors), api_launch.c (launches), api_graph.c and api_stages.c (graphs, models) share.
 #ifndef TK_RUNTIME_API_INTERNAL_H
 #define TK_RUNTIME_API_INTERNAL_H
 
 #include "runtime/artifact.h"
+#include "runtime/model.h"
 #include "runtime/tkc.h"
 
 #include <pthread.h>
@@ -23,6 +24,23 @@ struct tkc_program {
     int             nmade;
     Runtime        *runtime;
     KnownChoice    *choices;
+};
+
+typedef struct Place { uint64_t address, bytes; } Place;    // on the device, of a tensor that is in the host's memory
+
+struct tkc_graph {
+    tkc_context     *ctx;
+    pthread_mutex_t  lock;
+    OnnxModel       *model;                // or NULL; the weights are read from its memory
+    ModelProgram     program;              // of a model
+    Session         *session;
+    Runtime         *runtime;
+    GraphExec       *exec;
+    ModelStages     *stages;               // in its place: a model in several programs
+    Place            place[MAX_GRAPH_PARAMS];
+    tkc_port        *ports;
+    int              nports;
+    Arena           *arena;                // texts of ports
 };
 
 tkc_status api_failed(tkc_status status, Buf *err);                    // keeps the words for tkc_error and frees them
@@ -51,5 +69,15 @@ bool       api_values(const Node *kernel, const tkc_value *v, int n, SemaValue *
 // dimensions and types; -1: err
 int        api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err);
 void       api_keep_names(tkc_program *p, SemaValue *v, int n);                        // instances keep them
+
+// api_graph.c
+tkc_dtype  api_dtype(Elem e);
+const tkc_arg *api_port_arg(const tkc_graph *g, const tkc_arg *args, int nargs, int port);            // NULL: not given
+bool       api_port_names(const tkc_graph *g, const tkc_arg *args, int nargs, Buf *err);               // every argument is a port's
+bool       api_dense(const char *name, const BindArg *a, Buf *err);
+// api_stages.c: the same for a model in several programs
+void       api_stages_ports(tkc_graph *g);
+tkc_status api_stages_sizes(tkc_graph *g, tkc_arg *args, int nargs, Buf *err);
+tkc_status api_stages_run(tkc_graph *g, const tkc_arg *args, int nargs, const RunControl *ctl, Buf *err);
 
 #endif

@@ -29,7 +29,8 @@ typedef struct Apart {                 // of two values
 typedef struct Diff {
     const DiffOptions *opt;
     const ModelProgram *p;
-    GValues  values;
+    GValues *values;                   // by program
+    int      program, before;          // that runs, from 0; launches of those before it
     int      agree, unknown, launches;
     Buf      unknown_names, last;      // last: the name of the last that agreed
     double   worst;                    // of those that agree: the largest difference, relative to the largest element
@@ -104,7 +105,8 @@ static void say_parting(Diff *d, const RunValue *v, const GValue *want, const Ap
     buf_puts(&text, "\n  ");
     apart_text(a, &v->tensor, &text);
     if (v->launch) buf_printf(&text, "\n  made by launch %d, %s", v->launch, v->kernel);
-    else buf_puts(&text, "\n  computed once, from weights");
+    if (v->launch && program_count(d->p) > 1) buf_printf(&text, " of program %d", d->program + 1);
+    if (!v->launch) buf_puts(&text, "\n  computed once, from weights");
     if (v->span.hi) {
         LineCol at = span_where(d->p->session, v->span.lo);
         buf_printf(&text, ", %s:%u:%u", at.src->path, at.line, at.col);
@@ -134,15 +136,16 @@ static void agrees(Diff *d, const RunValue *v, const Apart *a) {
 }
 
 static const GValue *find(const Diff *d, const RunValue *v) {
-    for (int i = 0; i < d->values.n; i++)
-        if (strcmp(d->values.at[i].name, v->name) == 0 && d->values.at[i].tensor.data) return &d->values.at[i];
+    const GValues *in = &d->values[d->program];
+    for (int i = 0; i < in->n; i++)
+        if (strcmp(in->at[i].name, v->name) == 0 && in->at[i].tensor.data) return &in->at[i];
     return NULL;
 }
 
 static bool see(void *ctx, const RunValue *v) {
     Diff *d = ctx;
     const GValue *want = find(d, v);
-    if (v->launch > d->launches) d->launches = v->launch;
+    if (d->before + v->launch > d->launches) d->launches = d->before + v->launch;
     bool fits = want && want->tensor.elem == v->tensor.elem && want->tensor.bytes == tensor_bytes(&v->tensor);
     if (!fits) {
         buf_printf(&d->unknown_names, "%s%s", d->unknown++ ? ", " : "", v->name);
@@ -158,10 +161,16 @@ static bool see(void *ctx, const RunValue *v) {
     return false;
 }
 
+static void next_program(void *ctx, int number) {
+    Diff *d = ctx;
+    d->program = number - 1;
+    d->before = d->launches;
+}
+
 // ---- what is left -----------------------------------------------------------------------------------
 
 static bool outputs_agree(Diff *d, const GTensor *got, const GTensor *want, const char *what) {
-    for (int i = 0; i < graph_result_count(d->p->graph); i++) {
+    for (int i = 0; i < graph_made_count(d->p->graph); i++) {
         HostTensor t;
         Buf text = {0};
         if (got[i].bytes != want[i].bytes || got[i].elem != want[i].elem || !model_tensor(&got[i], &t, &text)) continue;
@@ -185,7 +194,7 @@ static void free_tensors(GTensor *t, int n) {
 // The whole at once, and the graph before it was simplified: the interpreter of the model.
 static bool rest_agrees(Diff *d, OnnxModel *m, const OnnxImport *how, bool *ran, Buf *err) {
     static const RunControl control = {.junk_seed = 1};
-    int n = graph_result_count(d->p->graph);
+    int n = graph_made_count(d->p->graph);
     GTensor *want = checked_alloc(sizeof *want * (size_t)(n + 1)), *got = checked_alloc(sizeof *got * (size_t)(n + 1));
     OnnxImport again = *how;
     *ran = onnx_run(m, &again, want, err) && program_call(d->p, how, &control, got, err);
@@ -210,15 +219,17 @@ static void say_agreement(const Diff *d) {
 }
 
 static DiffResult run_diff(Diff *d, OnnxModel *m, OnnxImport *how, Buf *err) {
-    const RunWatch watch = {see, d};
-    int results = graph_result_count(d->p->graph);
+    const RunWatch watch = {see, d, next_program};
+    int results = graph_made_count(d->p->graph);
+    d->values = checked_alloc(sizeof *d->values * (size_t)program_count(d->p));
     GTensor *out = checked_alloc(sizeof *out * (size_t)(results + 1));
-    bool ok = program_values(d->p, how, &d->values, err) &&
+    bool ok = program_values(d->p, how, d->values, err) &&
               program_call(d->p, how, &(RunControl){.junk_seed = 1, .watch = &watch}, out, err);
     DiffResult r = !ok ? DIFF_FAILED : d->parted ? DIFF_PART : DIFF_AGREE;
     if (r == DIFF_AGREE && !rest_agrees(d, m, how, &ok, err)) r = ok ? DIFF_PART : DIFF_FAILED;
     if (r == DIFF_AGREE) say_agreement(d);
-    graph_values_free(&d->values);
+    for (int i = 0; i < program_count(d->p); i++) graph_values_free(&d->values[i]);
+    free(d->values);
     free_tensors(out, results);
     return r;
 }

@@ -188,7 +188,9 @@ typedef struct LaunchTime {
     double   start;                                      // us, if launches ran as they wait for each other
     int      row;                                        // .. and on which of how many
 } LaunchTime;
-typedef struct GraphTimes { const char *graph, *device, *machine; LaunchTime *at; int n, rows; double whole_us; } GraphTimes;
+// program: its number, if there are several; since_us: when it begins, then
+typedef struct GraphTimes { const char *graph, *device, *machine; LaunchTime *at; int n, rows; double whole_us, since_us; int program; } GraphTimes;
+// Text that is there already goes on: the next program's.
 void     times_table(const GraphTimes *t, Buf *out);
 void     times_trace(const GraphTimes *t, Buf *out);
 void     times_page(const GraphTimes *t, Buf *out);

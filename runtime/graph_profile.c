@@ -117,13 +117,18 @@ bool plan_profile(Plan *p, const RunControl *ctl, Buf *err) {
                     .device = d->ops->name,
                     .machine = runtime_options(p->rt)->compile.target->gpu,
                     .n = p->nlaunches,
-                    .whole_us = whole};
+                    .whole_us = whole,
+                    .since_us = ctl->profile->since_us,
+                    .program = ctl->profile->program};
     t.at = checked_alloc(sizeof *t.at * ((size_t)t.n + 1));
     for (int i = 0; i < t.n; i++) describe_launch(p, i, &t.at[i]);
     schedule(p, &t);
     times_table(&t, &ctl->profile->table);
     times_trace(&t, &ctl->profile->trace);
     times_page(&t, &ctl->profile->page);
+    double end = whole;
+    for (int i = 0; i < t.n && whole <= 0; i++) end = t.at[i].start + t.at[i].us > end ? t.at[i].start + t.at[i].us : end;
+    ctl->profile->since_us += end;
     for (int i = 0; i < t.n; i++) {
         free(t.at[i].name);
         free(t.at[i].where);

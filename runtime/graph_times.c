@@ -71,6 +71,7 @@ static void table_row(const GraphTimes *t, int i, double total, Buf *out) {
 void times_table(const GraphTimes *t, Buf *out) {
     Sum  s = sum_of(t);
     char name[48];
+    if (t->program) buf_printf(out, "program %d, %s\n", t->program, t->graph);
     buf_printf(out, "%-34s %14s %11s %8s %11s %9s %10s %9s %8s %6s\n", "launch", "blocks x thr.", "us", "share",
                "bytes", "GB/s", "flops", "TFLOP/s", "least", "of it");
     for (int i = 0; i < t->n; i++) table_row(t, i, s.us, out);
@@ -93,22 +94,33 @@ static void json_text(const char *s, Buf *out) {
     buf_putc(out, '"');
 }
 
-static void named(const char *kind, int row, const char *name, Buf *out) {
-    buf_printf(out, "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"args\":{\"name\":", kind, row);
+static void named(const char *kind, int program, int row, const char *name, Buf *out) {
+    buf_printf(out, "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", kind, program, row);
     json_text(name, out);
     buf_puts(out, "}}");
 }
 
+// Takes back the end of a text that goes on; false: it begins here.
+static bool reopened(Buf *out, const char *end) {
+    size_t n = out->n;
+    while (n > 0 && strncmp(out->p + n - 1, end, strlen(end)) != 0) n--;
+    if (n == 0) return false;
+    out->p[out->n = n - 1] = 0;
+    return true;
+}
+
 void times_trace(const GraphTimes *t, Buf *out) {
-    buf_puts(out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+    static const char end[] = "\n],\"otherData\"";
+    int program = t->program ? t->program : 1;
+    buf_puts(out, reopened(out, end) ? ",\n" : "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     char whole[160];
     snprintf(whole, sizeof whole, "%s on %s", t->graph, t->device);
-    named("process_name", 0, whole, out);
+    named("process_name", program, 0, whole, out);
     for (int row = 0; row < t->rows; row++) {
         char name[32];
         snprintf(name, sizeof name, "row %d", row + 1);
         buf_puts(out, ",\n");
-        named("thread_name", row + 1, name, out);
+        named("thread_name", program, row + 1, name, out);
     }
     for (int i = 0; i < t->n; i++) {
         const LaunchTime *x = &t->at[i];
@@ -116,13 +128,13 @@ void times_trace(const GraphTimes *t, Buf *out) {
         json_text(x->name, out);
         buf_printf(
             out,
-            ",\"cat\":\"launch\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":1,\"tid\":%d,\"args\":{\"launch\":%d,\"blocks\":%u,\"threads\":%u",
-            x->start, x->us, x->row + 1, i + 1, x->blocks, x->threads);
+            ",\"cat\":\"launch\",\"ph\":\"X\",\"ts\":%.3f,\"dur\":%.3f,\"pid\":%d,\"tid\":%d,\"args\":{\"launch\":%d,\"blocks\":%u,\"threads\":%u",
+            t->since_us + x->start, x->us, program, x->row + 1, i + 1, x->blocks, x->threads);
         buf_printf(out, ",\"bytes\":%.0f,\"flops\":%.0f,\"least us\":%.3f,\"source\":", x->bytes, x->flops, x->least_us);
         json_text(x->where, out);
         buf_puts(out, "}}");
     }
-    buf_printf(out, "\n],\"otherData\":{\"as one graph us\":%.3f}}\n", t->whole_us);
+    buf_printf(out, "%s:{\"as one graph us\":%.3f}}\n", end, t->since_us + t->whole_us);
 }
 
 // ---- HTML ----------------------------------------------------------------------------------------
@@ -146,9 +158,12 @@ void times_page(const GraphTimes *t, Buf *out) {
     Sum    s = sum_of(t);
     double most = 0;
     for (int i = 0; i < t->n; i++) most = t->at[i].us > most ? t->at[i].us : most;
-    buf_puts(out, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
-    html_text(t->graph, out);
-    buf_printf(out, "</title>%s</head><body>\n<h1>", style);
+    if (!reopened(out, "</body>")) {
+        buf_puts(out, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
+        html_text(t->graph, out);
+        buf_printf(out, "</title>%s</head><body>\n", style);
+    }
+    buf_puts(out, "<h1>");
     html_text(t->graph, out);
     buf_printf(out, "</h1>\n<p>%d launches on %s, %.2f us one by one, %.2f us at least%s%s.", t->n, t->device, s.us,
                s.least, t->machine ? " on " : "", t->machine ? t->machine : "");

@@ -35,7 +35,7 @@ static bool run_anywhere(OnnxModel *m, const ProgramOptions *opt, OnnxImport *ho
     buf_free(&why);
     if (with.graph == NULL) return device_close(with.opened), false;
     if (with.opened != NULL) return program_run(m, &with, how, control, outputs, err);
-    if (!how->donate && graph_tail(with.graph) == NULL) return onnx_run_graph(m, with.graph, how, outputs, err);
+    if (!how->donate && (graph_stages(with.graph) == NULL || how->dtype == EL_none)) return onnx_run_graph(m, with.graph, how, outputs, err);
     graph_free(with.graph);
     return onnx_run(m, how, outputs, err);
 }
@@ -72,7 +72,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     stages_lap(opt->stages, RS_import, &since);
     int outputs = b.m != NULL ? onnx_output_count(b.m) : 0;
     GTensor *out = checked_alloc(sizeof *out * (size_t)(outputs + 1));
-    Buf why = {0}, notes = {0};
+    Buf why = {0};
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
     OnnxImport how = model_import(&b, &opt->import);
     RunControl control = {.junk_seed = 1, .profile = opt->profile};
@@ -80,15 +80,12 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
                            .where = opt->where,
                            .progress_to = opt->progress_to,
                            .stages = opt->stages,
-                           .notes = &notes,
                            .opening = opt->opening};
     if (ok) ok = model_run(b.m, &with, &how, &control, out, err);
     else if (opt->opening != NULL) device_close(device_found(opt->opening, &why));
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
     for (int i = 0; i < outputs; i++) g_tensor_free(&out[i]);
     free(out);
-    if (notes.n > 0) fputs(notes.p, stderr);
-    buf_free(&notes);
     buf_free(&why);
     model_close(&b);
     return ok;

@@ -2,6 +2,7 @@
 //
 //   model.c        a model, its inputs, a device: `tkc run model.onnx`
 //   model_program.c   the same as a program of kernels, on the devices that run those
+//   model_stages.c    the same in several programs, and the interpreter between them
 //   model_call.c   a model and what it is run on: arguments, folders of recorded data
 //   diff.c         the first value where a device and the interpreter part: `tkc diff`
 //   check_onnx.c   folders of ONNX's backend tests: `tkc check-onnx`
@@ -10,6 +11,7 @@
 
 #include "graph/onnx/onnx.h"
 #include "graph/write/write.h"
+#include "runtime/model_stages.h"
 #include "runtime/tk_run.h"
 
 // Runs a model on a device: as a program, or by the interpreter ("ref"). `outputs` has room for as many as the model
@@ -68,7 +70,6 @@ typedef struct ProgramOptions {
     Device     *opened;                // the device, if it is open already; it is closed with the program
     DeviceOpening *opening;            // .. or on its way; consumed
     struct Graph *graph;               // the model imported, if it is already; taken over
-    Buf *notes;                        // gets lines that are worth telling, or NULL
     // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
     const char *program, *item;
 } ProgramOptions;
@@ -79,6 +80,7 @@ typedef struct ModelProgram {
     Device *device;
     Runtime *runtime;
     GraphExec *exec;
+    ModelStages *stages;               // .. or the model is run in several programs
 } ModelProgram;
 
 // close it after a failure, too
@@ -87,7 +89,8 @@ void program_close(ModelProgram *p);
 // The graph of that name in a file, or its only one. NULL: err.
 const struct Node *program_graph(const SemaFile *file, const char *path, const char *name, Buf *err);
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err);
-bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err);     // as the interpreter has them
+int  program_count(const ModelProgram *p);
+bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err);     // as the interpreter has them, by program
 bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs,
                  Buf *err);
 // The program itself: --emit=tk; and which kernels it has, and why: --emit=fusion.

@@ -62,25 +62,28 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     stages_lap(stages, RS_write, &since);
     SemaFile *file = src ? sema_file(p->session, parse_file(p->session, src)) : NULL;
     bool fine = file != NULL && diag_errors(p->session) == 0;
-    const Node *item = fine ? program_graph(file, src->path, opt->item, err) : NULL;
+    bool parted = graph_stages(p->graph) != NULL;
+    const Node *item = fine && !parted ? program_graph(file, src->path, opt->item, err) : NULL;
+    fine = fine && (item || parted);
     stages_lap(stages, RS_check, &since);
     if (opt->opening) p->device = device_found(opt->opening, err);
-    else if (item && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
+    else if (fine && !p->device) p->device = device_open(opt->device ? opt->device : "auto", &opt->where, err);
     stages_lap(stages, RS_device, &since);
-    if (!item) fine = false;
     if (fine && p->device)
         p->runtime = runtime_new(p->session, p->device,
                                  &(RuntimeOptions){.progress_to = opt->progress_to,
                                                    .stages = stages,
                                                    .random_weights = how->random_weights});
     if (p->runtime) graph_model(p->runtime, m);
-    if (p->runtime) p->exec = graph_open(p->runtime, (InstanceOf){.file = file, .item = item});
-    if (!p->exec) add_diagnostics(p->session, err);
-    return p->exec != NULL;
+    if (p->runtime && parted) p->stages = stages_open(p->runtime, file, p->graph, err);
+    else if (p->runtime) p->exec = graph_open(p->runtime, (InstanceOf){.file = file, .item = item});
+    if (!p->exec && !p->stages) add_diagnostics(p->session, err);
+    return p->exec || p->stages;
 }
 
 void program_close(ModelProgram *p) {
     graph_close(p->exec);
+    stages_close(p->stages);
     runtime_free(p->runtime);
     device_close(p->device);
     if (p->session) session_free(p->session);
@@ -234,26 +237,86 @@ static void close_call(Call *c) {
     free(c);
 }
 
-// What the program leaves of the model is done from what it has made.
-static bool take_tail(Call *c, GTensor *outputs, Buf *err) {
-    int n = graph_made_count(c->p->graph);
-    GTensor *made = checked_alloc(sizeof *made * (size_t)n);
-    bool ok = take_results(c, made, err) && onnx_run_tail(c->p->model, c->p->graph, c->how, made, outputs, err);
-    for (int i = 0; i < n; i++) g_tensor_free(&made[i]);
-    free(made);
-    return ok;
+// ---- a call of several programs --------------------------------------------------------------------------------------
+
+static bool host_result(ModelStages *x, int i, const OnnxImport *how, GTensor *out, Buf *err) {
+    StageTensor t;
+    if (!stages_result(x, i, false, &t, err)) return false;
+    GTensor from = {.elem = t.elem, .rank = t.rank, .bytes = t.bytes, .data = t.data};
+    for (int d = 0; d < t.rank; d++) from.shape[d] = t.dim[d];
+    Elem as = how->dtype_io && t.elem == EL_f32 ? how->dtype : t.elem;
+    return g_tensor_convert(&from, as, out) || (buf_puts(err, "out of memory"), false);
+}
+
+static bool call_stages(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
+    int n = graph_input_count(p->graph), made = 0;
+    StageTensor *in = checked_alloc(sizeof *in * (size_t)(n + 1));
+    bool fine = true;
+    for (int i = 0; i < n && fine; i++) {
+        const GTensor *t = given_for(how, graph_input_name(p->graph, i));
+        fine = t != NULL && t->rank <= MAX_RANK;
+        if (!fine) { buf_printf(err, "`%s` is not given", graph_input_name(p->graph, i)); break; }
+        in[i] = (StageTensor){.given = true, .elem = t->elem, .rank = t->rank, .data = t->data};
+        for (int d = 0; d < t->rank; d++) in[i].dim[d] = t->shape[d];
+    }
+    fine = fine && stages_run(p->stages, in, NULL, control, err) == GRAPH_FINE;
+    for (int i = 0; i < graph_output_count(p->graph) && fine; i++, made += fine) fine = host_result(p->stages, i, how, &outputs[i], err);
+    for (int i = 0; i < made && !fine; i++) g_tensor_free(&outputs[i]);
+    free(in);
+    return fine;
 }
 
 bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
-    Call *c = new_call(p, how);
-    bool ok = open_call(c, err) && graph_run(p->exec, c->args, c->nin + c->nout, control, err) &&
-              (graph_tail(p->graph) ? take_tail(c, outputs, err) : take_results(c, outputs, err));
-    close_call(c);
+    bool ok = false;
+    if (p->stages) ok = call_stages(p, how, control, outputs, err);
+    else {
+        Call *c = new_call(p, how);
+        ok = open_call(c, err) && graph_run(p->exec, c->args, c->nin + c->nout, control, err) && take_results(c, outputs, err);
+        close_call(c);
+    }
     if (!ok) add_diagnostics(p->session, err);
     return ok;
 }
 
+// ---- as the interpreter has them -----------------------------------------------------------------------------------
+
+int program_count(const ModelProgram *p) { return p->stages ? graph_stages(p->graph)->nstages : 1; }
+
+static bool values_of(const GStage *at, const GTensor *in, const GTensor *between, GValues *out, Buf *err) {
+    GTensor *given = checked_alloc(sizeof *given * (size_t)(at->nin + 1));
+    bool fine = true;
+    int n = 0;
+    for (; n < at->nin && fine; n++)
+        fine = g_tensor_convert(at->in[n] < 0 ? &in[-1 - at->in[n]] : &between[at->in[n]], graph_input_elem(at->graph, n), &given[n]);
+    if (!fine) buf_puts(err, "out of memory");
+    fine = fine && graph_values(at->graph, given, out, err);
+    for (int i = 0; i < n; i++) g_tensor_free(&given[i]);
+    free(given);
+    return fine;
+}
+
+static bool values_of_stages(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err) {
+    const GStages *s = graph_stages(p->graph);
+    int  inputs = graph_input_count(p->graph), n = 0;
+    char why[512] = "";
+    GTensor *in = checked_alloc(sizeof *in * (size_t)(inputs + 1)), *between = checked_alloc(sizeof *between * (size_t)(s->nvalues + 1));
+    bool fine = true;
+    for (; n < inputs && fine; n++) {
+        const GTensor *t = given_for(how, graph_input_name(p->graph, n));
+        fine = t && g_tensor_convert(t, graph_input_elem(p->graph, n), &in[n]);
+    }
+    fine = fine && graph_between(p->graph, in, between, why, sizeof why);
+    buf_puts(err, why);
+    for (int i = 0; i < s->nstages && fine; i++) fine = values_of(&s->stage[i + 1], in, between, &out[i], err);
+    for (int i = 0; i < n; i++) g_tensor_free(&in[i]);
+    for (int i = 0; i < s->nvalues; i++) g_tensor_free(&between[i]);
+    free(between);
+    free(in);
+    return fine;
+}
+
 bool program_values(const ModelProgram *p, const OnnxImport *how, GValues *out, Buf *err) {
+    if (p->stages) return values_of_stages(p, how, out, err);
     Call *c = new_call(p, how);
     bool ok = open_call(c, err) && graph_values(p->graph, c->in, out, err);
     close_call(c);
@@ -264,8 +327,6 @@ bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const
                  Buf *err) {
     ModelProgram p;
     bool ok = program_open(m, opt, how, &p, err) && program_call(&p, how, control, outputs, err);
-    if (ok && opt->notes && graph_tail(p.graph))
-        buf_printf(opt->notes, "note: the interpreter runs %s and what follows from it, which has no form as kernels\n", graph_tail(p.graph));
     double since = now_us();
     program_close(&p);
     stages_lap(opt->stages, RS_close, &since);

@@ -92,9 +92,14 @@ typedef struct RunValue {
     Span        span;                  // of the launch
     HostTensor  tensor;                // valid during the call
 } RunValue;
-typedef struct RunWatch { bool (*see)(void *ctx, const RunValue *v); void *ctx; } RunWatch;
+typedef struct RunWatch {
+    bool (*see)(void *ctx, const RunValue *v);
+    void  *ctx;
+    void (*program)(void *ctx, int number);            // of a model in several: before each, from 1; or NULL
+} RunWatch;
 
-typedef struct ProfileText { Buf table, trace, page; } ProfileText;      // JSON for chrome://tracing; HTML
+// JSON for chrome://tracing; HTML. Of a model in several programs: which comes next, from 1, and when it begins.
+typedef struct ProfileText { Buf table, trace, page; int program; double since_us; } ProfileText;
 void profile_free(ProfileText *p);
 
 typedef struct RunControl {

@@ -214,6 +214,13 @@ tkc_status  tkc_graph_sizes(tkc_graph *graph, tkc_arg *args, int nargs);
 // `stream`, as tkc_run. A graph's intermediate values are in memory of its own: runs of one graph must be in order.
 tkc_status  tkc_graph_run(tkc_graph *graph, const tkc_arg *args, int nargs, void *stream);
 
+// A model of which the data decide sizes (how many boxes are left, which tokens go to which expert) is several programs of kernels, and between
+// them a few operations on the host. tkc_graph_sizes says -1 for what only a run finds. Memory for such an output is room: where its dimensions
+// say at least as many elements as are found, they stand there from the beginning on; else the run fails. Without memory (`data` NULL,
+// or no argument at all) the result stays with the graph. After a run this says what an output's shape is and where it lies, in memory
+// of the kind that is asked for, until the graph's next run. tkc_graph_run waits for such models.
+tkc_status  tkc_graph_result(tkc_graph *graph, const char *output, tkc_memory memory, tkc_tensor *out);
+
 // Runs, then times each launch alone, beside the least that its bytes and operations take. What is updated in place is
 // updated again. The text is to be freed.
 // TRACE: JSON for chrome://tracing

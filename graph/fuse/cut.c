@@ -1,23 +1,49 @@
-// Where a program ends: the tail of a model, which has no form as kernels.
+// Models whose sizes data decide: where a program ends, and where the next begins.
 //
-//     boxes, scores = network(picture)          the head: kernels, on any device
-//     kept = NonMaxSuppression(boxes, scores)   how many there are, the data say
-//     result = boxes[kept]                      the tail: the interpreter's
+//     boxes, scores = network(picture)          program 1: kernels
+//     kept = NonMaxSuppression(boxes, scores)   the interpreter: how many there are, the data say
+//     chosen = head(boxes[kept])                program 2: kernels again, `kept`'s rows a dimension by name
 //
-// An operation on whole tensors, a loop or an if that stays, a sort longer than a block's, a size that data decide: each has no form
-// as a kernel, nor has what is made of their results. What they read of the rest become the head's results, beside those of
-// the model that are made there; the graph is the head from then on. The tail is the same model, imported once more, in which
-// those values are given (onnx/run.c).
+// An operation on whole tensors, a loop or an if that stays, a sort longer than a block's: each has no form as a kernel, and the
+// interpreter runs it (a *turn* of its own, between two programs). What it makes is an input of the programs that follow, and a size
+// that it found is one of their dimensions: a program is written and compiled once, for whatever size will be found, none included,
+// and its plans are kept as those of any other.
+//
+//     turn 0   program 1   turn 1   program 2   turn 2 ..      each as much as can be made by then
+//
+// A value is made as soon as it can be. What only moves elements is made again where it is read; so is what is made of weights alone.
+// Whole numbers and flags that are computed of what the interpreter has anyhow (a column of NonZero's places, a number of boxes compared), and
+// values of few elements, it computes by itself: a program would have to be waited for. All else stays on the device: what a program makes is
+// brought to the host for an operation that reads it, and for nothing else.
+//
+// The whole graph stays as it is: the interpreter's turns are run on it, and programs are made of imports that came out alike (graph_stage).
+#include <string.h>
+
 #include "graph/fuse/fuse.h"
-#include "graph/internal.h"
+#include "graph/rewrite/rewrite.h"
+#include "graph/stages.h"
+
+enum { FEW_ELEMENTS = 4096 };
 
 typedef struct Cut {
-    Graph *g;
-    // by node id: it is of the tail, something of the tail or a result of the model asks for it, it takes an input's elements, something is computed for it
-    bool *tail, *needed, *live, *work;
-    bool  data, settled;         // there are sizes that data decide; something of the tail is for an input to settle
-    Node *first;                 // of the tail, without a form of its own
+    Graph    *g;
+    uint32_t  n;
+    // by node id: it is of a trip; it has no form as a kernel, or is a result of such; it takes an input's elements or a found size; the interpreter can make it alone
+    bool     *inside, *own, *live, *native;
+    int      *turn, *program;    // by node id: the first turn that can have it; the first program
+    Node   ***captured;          // by node id of what has bodies: what it reads from outside, ended by NULL
+    Node    **maker;             // by dimension: what finds it, or NULL
+    bool     *host;              // by node id: the interpreter wants it
+    bool    **in;                // by program, from 1, and node id: the program has it
+    bool    **out;               // .. and gives it
+    bool      settled;           // something is for an input to settle
+    bool      moves_alone;       // the interpreter computes nothing by itself that has a form
+    int       programs;
+    GStages  *s;
+    VEC(GBetween) values;
 } Cut;
+
+// ---- what has a form -------------------------------------------------------------------------------------------------
 
 static bool by_data(const Graph *g, Ix e) {
     if (!e || !e->has_dim) return false;
@@ -27,36 +53,14 @@ static bool by_data(const Graph *g, Ix e) {
     return false;
 }
 
-static bool any_by_data(const Graph *g, const Ix *e, int n) {
-    for (int i = 0; i < n; i++)
-        if (by_data(g, e[i])) return true;
-    return false;
-}
-
-static bool sized_by_data(const Cut *c, const Node *n) {
-    if (!c->data) return false;
-    if (any_by_data(c->g, n->shape, n->rank)) return true;
-    switch ((GKind)n->kind) {
-    case G_index: return by_data(c->g, n->index.expr);
-    case G_view: return by_data(c->g, n->view.pred) || any_by_data(c->g, n->view.coord, n->src[0]->rank);
-    case G_gather: case G_scatter: return any_by_data(c->g, n->at.coord, n->src[0]->rank);
-    default: return false;
-    }
-}
-
 static bool too_long(const Node *n) {
     bool along = n->kind == G_scan || n->kind == G_sort;
     const Ix size = along ? n->shape[n->kind == G_scan ? n->scan.axis : n->sort.axis] : NULL;
     return size && size->kind == IX_CONST && size->value > MOST_ALONG;
 }
 
-static bool has_form(const Cut *c, const Node *n) {
-    if (n->kind == G_if && g_if_chooses(n)) {
-        bool tail = false;
-        for (int k = 0; k < 2 * n->sub.nresults; k++) tail |= c->tail[n->sub.body[k % 2].results[k / 2]->id];
-        return !tail;
-    }
-    return n->kind != G_if && n->kind != G_host && n->kind != G_loop && n->kind != G_param && !too_long(n);
+static bool has_form(const Node *n) {
+    return (n->kind != G_if || g_if_chooses(n)) && n->kind != G_host && n->kind != G_loop && n->kind != G_param && !too_long(n);
 }
 
 const Node *graph_settled_by(const Graph *g, const Node *n) {
@@ -68,96 +72,427 @@ const Node *graph_settled_by(const Graph *g, const Node *n) {
     return settled ? by : NULL;
 }
 
-static void divide(Cut *c) {
-    for (uint32_t i = 0; i < c->g->nodes.n; i++) {
-        Node *n = c->g->nodes.at[i];
-        bool moves = n->kind == G_view || n->kind == G_gather || n->kind == G_cast || n->kind == G_index, own = !has_form(c, n);
-        c->tail[i] = own || sized_by_data(c, n);
-        c->live[i] = n->kind == G_input;
-        c->work[i] = false;
-        for (uint32_t k = 0; k < n->nsrc; k++) {
-            c->tail[i] |= c->tail[n->src[k]->id];
-            c->live[i] |= c->live[n->src[k]->id];
-            c->work[i] |= c->work[n->src[k]->id];
-        }
-        c->work[i] |= c->live[i] && !moves && n->kind != G_input;
+// ---- what a node reads -----------------------------------------------------------------------------------------------
+
+typedef void DimFn(Cut *c, void *ctx, Ix dim);
+
+static void dims_of(Cut *c, Ix e, DimFn *fn, void *ctx) {
+    if (!e) return;
+    if (e->kind == IX_AXIS) { dims_of(c, e->arg[0], fn, ctx); return; }
+    if (e->kind == IX_DIM) fn(c, ctx, e);
+    for (uint32_t i = 0; (e->has_dim || e->has_axis) && i < e->n; i++) dims_of(c, e->arg[i], fn, ctx);
+}
+
+// The sizes that n is made with.
+static void each_dim(Cut *c, const Node *n, DimFn *fn, void *ctx) {
+    const Ix *coord = n->kind == G_view ? n->view.coord : n->kind == G_gather || n->kind == G_scatter ? n->at.coord : NULL;
+    for (int i = 0; i < n->rank; i++) dims_of(c, n->shape[i], fn, ctx);
+    for (int i = 0; coord && i < n->src[0]->rank; i++) dims_of(c, coord[i], fn, ctx);
+    if (n->kind == G_view) dims_of(c, n->view.pred, fn, ctx);
+    if (n->kind == G_index) dims_of(c, n->index.expr, fn, ctx);
+}
+
+static int bodies(const Node *n) { return n->kind == G_loop ? 1 : n->kind == G_if ? 2 : 0; }
+
+typedef struct Outside { bool *seen; VEC(Node *) found; bool foreign; const Node *of; } Outside;
+
+static void look_outside(Cut *c, Outside *o, Node *n) {
+    if (o->seen[n->id]) return;
+    o->seen[n->id] = true;
+    if (!c->inside[n->id]) { vec_push(c->g->arena, &o->found, n); return; }
+    if (n->kind == G_param) {
+        bool own = false;
+        for (int b = 0; b < bodies(o->of); b++)
+            for (int k = 0; k < o->of->sub.body[b].nparams; k++) own |= o->of->sub.body[b].params[k] == n;
+        o->foreign |= !own;
+    }
+    for (uint32_t k = 0; k < n->nsrc; k++) look_outside(c, o, n->src[k]);
+    for (Node **at = c->captured[n->id]; at && *at; at++) look_outside(c, o, *at);
+}
+
+// What the bodies of n read from outside of them; is n itself of a trip of another?
+static bool capture(Cut *c, Node *n) {
+    Outside o = {.seen = NEW_N(c->g->arena, bool, c->n), .of = n};
+    for (int b = 0; b < bodies(n); b++)
+        for (int k = 0; k < n->sub.body[b].nresults; k++) look_outside(c, &o, n->sub.body[b].results[k]);
+    if (o.foreign)                                            // what it reads of the other's trip is found through it
+        for (int b = 0; b < bodies(n); b++)
+            for (int k = 0; k < n->sub.body[b].nresults; k++) vec_push(c->g->arena, &o.found, n->sub.body[b].results[k]);
+    vec_push(c->g->arena, &o.found, NULL);
+    c->captured[n->id] = o.found.at;
+    return o.foreign;
+}
+
+typedef void ReadFn(Cut *c, void *ctx, Node *n);
+
+static void each_read(Cut *c, const Node *n, ReadFn *fn, void *ctx) {
+    for (uint32_t k = 0; k < n->nsrc; k++) fn(c, ctx, n->src[k]);
+    for (Node **at = c->captured[n->id]; at && *at; at++)
+        if (!c->inside[(*at)->id]) fn(c, ctx, *at);
+}
+
+// ---- when ------------------------------------------------------------------------------------------------------------
+
+static bool light(const Cut *c, const Node *n) {
+    if (n->kind == G_view || n->kind == G_index) return true;
+    if (n->kind == G_contract || n->kind == G_if || c->moves_alone) return false;
+    Ix count = g_count(c->g, n);
+    return !elem_is_float((Elem)n->elem) || (count && count->kind == IX_CONST && count->value <= FEW_ELEMENTS);
+}
+
+typedef struct When { const Node *of; bool native; } When;
+
+static void after_value(Cut *c, void *ctx, Node *s) {
+    When *w = ctx;
+    uint32_t id = w->of->id;
+    c->live[id] |= c->live[s->id];
+    w->native &= c->native[s->id];
+    if (c->turn[s->id] > c->turn[id]) c->turn[id] = c->turn[s->id];
+    if (c->program[s->id] > c->program[id]) c->program[id] = c->program[s->id];
+}
+
+static void after_size(Cut *c, void *ctx, Ix dim) {
+    When *w = ctx;
+    uint32_t id = w->of->id;
+    const Node *m = c->maker[dim->value];
+    if (!m || m->id >= id) return;
+    c->live[id] = true;
+    if (c->turn[m->id] > c->turn[id]) c->turn[id] = c->turn[m->id];
+    if (c->turn[m->id] + 1 > c->program[id]) c->program[id] = c->turn[m->id] + 1;
+}
+
+static void place(Cut *c, Node *n) {
+    uint32_t id = n->id;
+    When w = {n, true};
+    bool result = n->kind == G_proj && c->own[n->src[0]->id];
+    c->inside[id] = n->kind == G_param;
+    for (uint32_t k = 0; k < n->nsrc; k++) c->inside[id] |= c->inside[n->src[k]->id];
+    if (bodies(n)) c->inside[id] |= capture(c, n);
+    if (c->inside[id]) return;
+    c->own[id] = result || !has_form(n);
+    c->live[id] = n->kind == G_input;
+    c->program[id] = 1;
+    each_read(c, n, after_value, &w);
+    each_dim(c, n, after_size, &w);
+    if (c->own[id]) c->live[id] = c->native[id] = true, c->program[id] = c->turn[id] + 1;
+    else if (!c->live[id] || n->kind == G_input || (w.native && light(c, n))) c->native[id] = true;
+    else c->turn[id] = c->program[id];
+}
+
+static void find_makers(Cut *c) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        int count;
+        const GType *t = g_results(c->g->nodes.at[i], &count);
+        for (int k = 0; k < count; k++)
+            for (int d = 0; d < t[k].rank; d++)
+                if (t[k].shape[d]->kind == IX_DIM && by_data(c->g, t[k].shape[d]) && !c->maker[t[k].shape[d]->value])
+                    c->maker[t[k].shape[d]->value] = c->g->nodes.at[i];
     }
 }
 
-// What the head hands on, in the order of the graph: its own results are there already.
-static void hand_on(Cut *c, GTail *t) {
-    Graph *g = c->g;
-    for (uint32_t i = g->nodes.n; i-- > 0;) {
-        Node *n = g->nodes.at[i];
-        if (!c->needed[i] || (!c->tail[i] && c->work[i])) continue;
-        g_mark_sources(c->needed, n);                        // of the tail, or of inputs and weights alone
-        t->values += c->tail[i] && n->kind != G_param;
-        if (c->tail[i] && !has_form(c, n) && n->kind != G_param) c->first = n, c->settled |= graph_settled_by(g, n) != NULL;
+// ---- what is wanted, from the end on -----------------------------------------------------------------------------------
+
+static void want_on_host(Cut *c, void *ctx, Node *n) { (void)ctx; c->host[n->id] = true; }
+static void want_maker(Cut *c, void *ctx, Ix dim) {
+    (void)ctx;
+    if (c->maker[dim->value]) c->host[c->maker[dim->value]->id] = true;
+}
+
+static void ask_turn(Cut *c, int turn) {
+    for (uint32_t i = c->n; i-- > 0;) {
+        Node *n = c->g->nodes.at[i];
+        if (!c->host[i] || c->turn[i] != turn || c->inside[i]) continue;
+        if (c->native[i]) {
+            each_read(c, n, want_on_host, NULL);
+            each_dim(c, n, want_maker, NULL);
+        } else {
+            c->in[c->program[i]][i] = c->out[c->program[i]][i] = true;
+        }
     }
-    for (uint32_t i = 0; i < c->g->nodes.n; i++) {
+}
+
+// Does program p compute n, which it has?
+static bool computes(const Cut *c, int p, const Node *n) {
+    if (n->kind == G_input || c->own[n->id]) return false;
+    return !c->live[n->id] || n->kind == G_view || n->kind == G_index || c->program[n->id] == p;
+}
+
+typedef struct Sizes { bool *used, *bound; } Sizes;
+
+static void use_size(Cut *c, void *ctx, Ix dim) { (void)c; ((Sizes *)ctx)->used[dim->value] = true; }
+static void want_in(Cut *c, void *ctx, Node *n) { (void)c; ((bool *)ctx)[n->id] = true; }
+
+// A value of the size that program p needs, though it reads none: of what found it, or an input of the model.
+static void give_size(Cut *c, int p, int dim) {
+    const Node *m = c->maker[dim];
+    for (uint32_t i = 0; i < c->n; i++) {
+        Node *n = c->g->nodes.at[i];
+        bool has = false;
+        if (m ? n->kind != G_proj || n->src[0] != m : n->kind != G_input) continue;
+        for (int d = 0; d < n->rank; d++) has |= n->shape[d]->kind == IX_DIM && n->shape[d]->value == dim;
+        if (has) { c->in[p][i] = c->host[i] = true; return; }
+    }
+}
+
+static void ask_program(Cut *c, int p) {
+    int ndims = ix_dim_count(c->g);
+    Sizes z = {NEW_N(c->g->arena, bool, ndims + 1), NEW_N(c->g->arena, bool, ndims + 1)};
+    for (uint32_t i = c->n; i-- > 0;) {
+        Node *n = c->g->nodes.at[i];
+        if (!c->in[p][i]) continue;
+        each_dim(c, n, use_size, &z);
+        if (computes(c, p, n)) {
+            each_read(c, n, want_in, c->in[p]);
+            continue;
+        }
+        for (int d = 0; d < n->rank; d++)
+            if (n->shape[d]->kind == IX_DIM) z.bound[n->shape[d]->value] = true;
+        if (c->own[i]) c->host[i] = true;
+        else if (n->kind != G_input) c->in[c->program[i]][i] = c->out[c->program[i]][i] = true;
+    }
+    for (int d = 0; d < ndims; d++)
+        if (z.used[d] && !z.bound[d]) give_size(c, p, d);
+}
+
+// ---- as a list ---------------------------------------------------------------------------------------------------------
+
+typedef VEC(int) Ints;
+
+static int value_of(Cut *c, int *number, const Node *n, int program) {
+    if (number[n->id]) return number[n->id] - 1;
+    const char *name = n->name;
+    for (uint32_t i = 0; i < c->g->outputs.n; i++)
+        if (c->g->outputs.at[i].node == n) name = c->g->outputs.at[i].name;
+    if (!name) name = arena_printf(c->g->arena, "part_%u", c->values.n + 1);
+    vec_push(c->g->arena, &c->values, ((GBetween){n->id, name, program, (Elem)n->elem, n->rank}));
+    number[n->id] = (int)c->values.n;
+    return (int)c->values.n - 1;
+}
+
+static int input_number(const Graph *g, const Node *n) {
+    for (uint32_t i = 0; i < g->inputs.n; i++)
+        if (g->inputs.at[i].node == n) return (int)i;
+    return -1;
+}
+
+typedef struct TurnReads { bool *seen; int turn; } TurnReads;
+
+static void read_on_host(Cut *c, void *ctx, Node *n);
+static void size_on_host(Cut *c, void *ctx, Ix dim) {
+    if (c->maker[dim->value] && c->turn[c->maker[dim->value]->id] == ((TurnReads *)ctx)->turn) read_on_host(c, ctx, c->maker[dim->value]);
+}
+
+static void read_on_host(Cut *c, void *ctx, Node *n) {
+    TurnReads *t = ctx;
+    if (t->seen[n->id]) return;
+    t->seen[n->id] = true;
+    if (!c->native[n->id] || (c->own[n->id] && c->turn[n->id] < t->turn)) return;     // it is there
+    each_read(c, n, read_on_host, t);
+    each_dim(c, n, size_on_host, t);
+}
+
+static const int *kept_ints(Graph *g, const Ints *v, int *n) {
+    int *at = NEW_N(g->arena, int, v->n + 1);
+    if (v->n) memcpy(at, v->at, sizeof *at * v->n);
+    *n = (int)v->n;
+    return at;
+}
+
+// What a turn runs, for people: operators and the nodes' names, a few of them.
+static const char *turn_text(Cut *c, const bool *seen, int turn) {
+    enum { MOST = 6 };
+    Buf b = {0};
+    int n = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        const Node *e = c->g->nodes.at[i];
+        if (!seen[i] || !c->own[i] || c->turn[i] != turn || e->kind == G_proj || !e->from) continue;
+        if (n++ < MOST) buf_printf(&b, "%s%s", b.n ? ", " : "", e->from);
+    }
+    if (n > MOST) buf_printf(&b, ", and %d more", n - MOST);
+    const char *text = n ? arena_printf(c->g->arena, "%s", b.p) : NULL;
+    buf_free(&b);
+    return text;
+}
+
+static void list_turn(Cut *c, int turn, int *number) {
+    Graph *g = c->g;
+    GStage *at = &c->s->stage[turn];
+    TurnReads t = {NEW_N(g->arena, bool, c->n), turn};
+    Ints makes = {0}, reads = {0}, inputs = {0};
+    for (uint32_t i = 0; i < c->n; i++) {
         Node *n = g->nodes.at[i];
-        if (!c->needed[i] || c->tail[i] || !c->work[i]) continue;
         bool result = false;
         for (uint32_t k = 0; k < g->outputs.n; k++) result |= g->outputs.at[k].node == n;
-        if (result) continue;
-        g_output(g, n->name ? n->name : arena_printf(g->arena, "part_%u", g->outputs.n + 1), n);
-        g->outputs.at[g->outputs.n - 1].handed = true;
+        if (!c->host[i] || c->turn[i] != turn || c->inside[i] || !c->native[i]) continue;
+        if (!(c->own[i] && !g_results(n, &(int){0}) && n->kind != G_sort) && !result) continue;
+        read_on_host(c, &t, n);
+        vec_push(g->arena, &makes, value_of(c, number, n, 0));
     }
+    for (uint32_t i = 0; i < c->n; i++) {
+        Node *n = g->nodes.at[i];
+        if (!t.seen[i] || g_results(n, &(int){0})) continue;
+        if (n->kind == G_input) vec_push(g->arena, &inputs, input_number(g, n));
+        else if (!c->native[i] || (c->own[i] && c->turn[i] < turn)) vec_push(g->arena, &reads, value_of(c, number, n, c->native[i] ? 0 : c->program[i]));
+    }
+    at->from = turn_text(c, t.seen, turn);
+    at->makes = kept_ints(g, &makes, &at->nmakes);
+    at->reads = kept_ints(g, &reads, &at->nreads);
+    at->inputs = kept_ints(g, &inputs, &at->ninputs);
 }
 
-static void own_results(Cut *c) {
+static void list_program(Cut *c, int p, int *number) {
     Graph *g = c->g;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < g->outputs.n; i++) {
-        GNamed o = g->outputs.at[i];
-        c->needed[o.node->id] = true;
-        if (!c->tail[o.node->id] && c->work[o.node->id]) g->outputs.at[kept++] = o;
+    GStage *at = &c->s->stage[p];
+    Ints in = {0}, out = {0};
+    bool *made = NEW_N(g->arena, bool, c->n);
+    for (uint32_t i = 0; i < c->n; i++) {
+        Node *n = g->nodes.at[i];
+        made[i] = c->in[p][i] && computes(c, p, n);
+        if (!c->in[p][i] || made[i]) continue;
+        if (n->kind == G_input) vec_push(g->arena, &in, -1 - input_number(g, n));
+        else vec_push(g->arena, &in, value_of(c, number, n, c->own[i] ? 0 : c->program[i]));
     }
-    g->outputs.n = kept;
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->out[p][i]) vec_push(g->arena, &out, value_of(c, number, g->nodes.at[i], p));
+    at->computed = made;
+    at->in = kept_ints(g, &in, &at->nin);
+    at->out = kept_ints(g, &out, &at->nout);
+}
+
+static const char *first_own(const Cut *c) {
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->host[i] && c->own[i] && c->g->nodes.at[i]->from) return c->g->nodes.at[i]->from;
+    return "an operation on whole tensors";
+}
+
+// False: there is nothing for the interpreter, or nothing for kernels, to do, or an input can settle what that is.
+static bool divide(Cut *c) {
+    Graph *g = c->g;
+    Arena *a = g->arena;
+    uint32_t n = c->n;
+    int last = 0;
+    bool own = false;
+    c->inside = NEW_N(a, bool, n), c->own = NEW_N(a, bool, n), c->live = NEW_N(a, bool, n), c->native = NEW_N(a, bool, n), c->host = NEW_N(a, bool, n);
+    c->turn = NEW_N(a, int, n), c->program = NEW_N(a, int, n), c->captured = NEW_N(a, Node **, n);
+    for (uint32_t i = 0; i < n; i++) {
+        place(c, g->nodes.at[i]);
+        last = c->program[i] > last ? c->program[i] : last;
+    }
+    if (last > MOST_STAGES) return false;
+    c->in = NEW_N(a, bool *, last + 1), c->out = NEW_N(a, bool *, last + 1);
+    for (int p = 0; p <= last; p++) c->in[p] = NEW_N(a, bool, n), c->out[p] = NEW_N(a, bool, n);
+    for (uint32_t i = 0; i < g->outputs.n; i++) c->host[g->outputs.at[i].node->id] = true;
+    for (int t = last; t >= 0; t--) {
+        ask_turn(c, t);
+        if (t > 0) ask_program(c, t);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bool runs = c->host[i] && c->own[i];
+        own |= runs;
+        c->settled |= runs && graph_settled_by(g, g->nodes.at[i]) != NULL;
+        for (int p = 1; p <= last; p++)
+            if (c->out[p][i] && p > c->programs) c->programs = p;
+    }
+    return own && c->programs && !c->settled;
+}
+
+static void list(Cut *c) {
+    Graph *g = c->g;
+    GStages *s = NEW(g->arena, GStages);
+    int *number = NEW_N(g->arena, int, c->n), *result = NEW_N(g->arena, int, g->outputs.n + 1);
+    c->s = s;
+    s->nstages = c->programs;
+    s->stage = NEW_N(g->arena, GStage, c->programs + 1);
+    s->stage[0].graph = g;
+    for (int t = 0; t <= c->programs; t++) {
+        if (t > 0) list_program(c, t, number);
+        list_turn(c, t, number);
+    }
+    for (uint32_t i = 0; i < g->outputs.n; i++) result[i] = number[g->outputs.at[i].node->id] - 1;
+    s->result = result;
+    s->value = c->values.at;
+    s->nvalues = (int)c->values.n;
+    s->from = first_own(c);
+    g->stages = s;
 }
 
 bool graph_cut(Graph *g) {
-    uint32_t n = g->nodes.n, kept = 0, outputs = g->outputs.n;
-    Cut c = {.g = g, .tail = NEW_N(g->arena, bool, n), .needed = NEW_N(g->arena, bool, n), .live = NEW_N(g->arena, bool, n),
-             .work = NEW_N(g->arena, bool, n)};
-    GNamed *model = NEW_N(g->arena, GNamed, outputs);
-    GTail *t = NEW(g->arena, GTail);
     bool any = false;
-    for (int i = 0; i < ix_dim_count(g); i++) c.data |= by_data(g, ix_dim_at(g, i));
-    divide(&c);
-    for (uint32_t i = 0; i < outputs; i++) {
-        model[i] = g->outputs.at[i];
-        any |= c.tail[model[i].node->id];
-    }
+    Cut c = {.g = g, .n = g->nodes.n, .maker = NEW_N(g->arena, Node *, ix_dim_count(g) + 1)}, by_kernels = c;
+    for (uint32_t i = 0; i < c.n && !any; i++) any = !has_form(g->nodes.at[i]);
     if (!any) return false;
-    own_results(&c);
-    hand_on(&c, t);
-    if (g->outputs.n == 0 || c.settled) {                    // nothing for a kernel to do, or all of it
-        for (uint32_t i = 0; i < outputs; i++) g->outputs.at[i] = model[i];
-        g->outputs.n = outputs;
-        return false;
+    find_makers(&c);
+    by_kernels.moves_alone = true;                           // of a model of few elements, kernels compute what they can
+    Cut *as = divide(&c) ? &c : !c.programs && divide(&by_kernels) ? &by_kernels : NULL;
+    if (as) list(as);
+    return as != NULL;
+}
+
+// ---- the program of a stage --------------------------------------------------------------------------------------------
+
+static const char *kept_name(const Graph *whole, Graph *g, const GBetween *v, bool *own) {
+    for (uint32_t i = 0; i < whole->outputs.n; i++)
+        if (whole->outputs.at[i].node->id == v->node) return *own = true, whole->outputs.at[i].name;
+    return *own = false, arena_printf(g->arena, "%s", v->name);
+}
+
+// An if that chooses is a choice by elements here (rewrite/branches.c does the same where a model is one program).
+static Node *over(Graph *g, Node *n, Node *const *to, Node **src) {
+    const Node *from = n->kind == G_proj ? n->src[0] : NULL;
+    for (uint32_t k = 0; k < n->nsrc; k++) src[k] = to[n->src[k]->id];
+    g_at_node(g, n);
+    if (n->kind == G_if) return n;
+    if (!from || from->kind != G_if) return rewrite_node(g, n, src);
+    const GBody *body = from->sub.body;
+    return g_where(g, to[from->src[0]->id], to[body[0].results[n->proj.result]->id], to[body[1].results[n->proj.result]->id]);
+}
+
+static bool read_elsewhere(const GStages *s, int value) {
+    for (int t = 0; t <= s->nstages; t++)
+        for (int i = 0; i < s->stage[t].nreads; i++)
+            if (s->stage[t].reads[i] == value) return true;
+    return false;
+}
+
+bool graph_stage(Graph *g, const Graph *whole, int stage) {
+    const GStages *s = whole->stages;
+    const GStage *at = &s->stage[stage];
+    uint32_t n = whole->nodes.n, kept = 0;
+    bool same = g->nodes.n == n;
+    for (uint32_t i = 0; i < n && same; i++)
+        same = g->nodes.at[i]->kind == whole->nodes.at[i]->kind && g->nodes.at[i]->elem == whole->nodes.at[i]->elem && g->nodes.at[i]->rank == whole->nodes.at[i]->rank;
+    if (!same || ix_dim_count(g) != ix_dim_count(whole)) return g_error(g, "imported once more, the model is another") != NULL;
+    Node **to = NEW_N(g->arena, Node *, n), **src = NEW_N(g->arena, Node *, n);
+    bool *bound = NEW_N(g->arena, bool, ix_dim_count(g) + 1);
+    GNamed *inputs = NEW_N(g->arena, GNamed, g->inputs.n);
+    if (g->inputs.n) memcpy(inputs, g->inputs.at, sizeof *inputs * g->inputs.n);
+    g->inputs.n = 0;
+    for (int i = 0; i < at->nin; i++) {
+        Node *was = at->in[i] < 0 ? inputs[-1 - at->in[i]].node : g->nodes.at[s->value[at->in[i]].node];
+        to[was->id] = was;
+        if (at->in[i] < 0) vec_push(g->arena, &g->inputs, inputs[-1 - at->in[i]]);
+        else to[was->id] = g_input(g, s->value[at->in[i]].name, (Elem)was->elem, was->rank, was->shape);
+        for (int d = 0; d < was->rank; d++)
+            if (was->shape[d]->kind == IX_DIM) {
+                bound[was->shape[d]->value] = true;
+                g->tables->dims.at[was->shape[d]->value].data_dependent = false;
+            }
+    }
+    for (uint32_t i = 0; i < n && !g_failed(g); i++)
+        if (at->computed[i]) to[i] = over(g, g->nodes.at[i], to, src);
+    g_at(g, NULL);
+    g->outputs.n = 0;
+    for (int i = 0; i < at->nout && !g_failed(g); i++) {
+        const GBetween *v = &s->value[at->out[i]];
+        bool own;
+        g_output(g, kept_name(whole, g, v, &own), to[v->node]);
+        if (!own) g->outputs.at[i].handed = read_elsewhere(s, at->out[i]) ? "the interpreter goes on with it" : "another program goes on with it";
     }
     for (uint32_t i = 0; i < g->requires.n; i++) {
         GRequire q = g->requires.at[i];
-        if (!by_data(g, q.a) && !by_data(g, q.b)) g->requires.at[kept++] = q;
+        if (ix_dims_in(q.a, bound) && ix_dims_in(q.b, bound)) g->requires.at[kept++] = q;
     }
     g->requires.n = kept;
-    uint32_t *node = NEW_N(g->arena, uint32_t, g->outputs.n);
-    for (uint32_t i = 0; i < g->outputs.n; i++) node[i] = g->outputs.at[i].node->id;
-    t->node = node;
-    t->nnodes = (int)g->outputs.n;
-    t->from = c.first && c.first->from ? c.first->from : "a size of the data's";
-    g->tail = t;
-    return true;
-}
-
-bool graph_cut_from(Graph *g, Graph *whole) {
-    bool same = whole->nodes.n == g->nodes.n;
-    for (uint32_t i = 0; i < g->outputs.n && same; i++) {
-        const Node *a = g->outputs.at[i].node, *b = whole->nodes.at[g->tail->node[i]];
-        same = a->kind == b->kind && a->elem == b->elem && a->rank == b->rank;
-    }
-    g->tail->graph = whole;
-    if (!same) g_error(g, "imported once more, the model is another");
-    return same;
+    g->name = arena_printf(g->arena, "%s_%d", g->name, stage);
+    return !g_failed(g);
 }

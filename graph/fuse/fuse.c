@@ -360,7 +360,7 @@ Fusion *graph_fuse(Graph *g) {
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         GNamed o = g->outputs.at[i];
         s.needed[o.node->id] = true;
-        if (!o.handed || !s.result[o.node->id]) s.result[o.node->id] = o.handed ? "the interpreter goes on with it" : "a result of the model";
+        if (!o.handed || !s.result[o.node->id]) s.result[o.node->id] = o.handed ? o.handed : "a result of the model";
     }
     for (uint32_t i = 0; i < g->donated.n; i++)
         if (!g->donated.at[i].refused) s.needed[g->donated.at[i].updated->id] = true;

@@ -73,14 +73,15 @@ static inline bool graph_loaded(const Node *n) {
 
 enum { MOST_ALONG = 32768 };                                 // elements along a sort or a scan of a known size
 
-// The part of the graph that has a form as kernels is the graph from now on, if there is such a part and not all is. Before any rewriting.
-// What is for an input's shape or value to settle (the next) is not cut off: a program of it alone can be had.
+// In which programs, and by which operations of the interpreter between them, the model is run, if not all of it has a form as kernels: g->stages,
+// and g stays as it is. false: it is one program, or none. Before any rewriting. What is for an input's shape or value to settle (the next) is
+// not cut off: a program of it alone can be had.
 bool    graph_cut(Graph *g);
+// g, the same model imported alike, becomes the program of that stage of the whole. false: they differ, an error of g.
+bool    graph_stage(Graph *g, const Graph *whole, int stage);
 // What decides how often a loop runs, or which side of an if is taken, where that can be known when the model is read: a G_index of
 // sizes, whose loop could be written out, or an input. NULL: it cannot.
 const Node *graph_settled_by(const Graph *g, const Node *n);
-// What graph_cut left out belongs to `whole`, the same model imported alike; it is freed with g. false: they differ, an error of g.
-bool    graph_cut_from(Graph *g, Graph *whole);
 void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c); once
 Fusion *graph_fuse(Graph *g);                                // in the graph's arena
 // What a group was made for, once each, in the model's order: as many as there are, at most `most` of them in `from`.

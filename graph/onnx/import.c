@@ -9,6 +9,7 @@
 // dimensions and data that do not agree; and recorded with the node that they were met at.
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/narrow.h"
+#include "graph/stages.h"
 #include "graph/onnx/internal.h"
 
 #include <stdlib.h>
@@ -739,19 +740,31 @@ static Graph *import_as_written(OnnxModel *m, OnnxImport *how, Buf *err) {
     return g;
 }
 
-// What has no form as kernels is left to the interpreter.
-static bool cut(OnnxModel *m, Graph *g, OnnxImport *how, Buf *err) {
-    if (!how->kernels || how->whole || !graph_cut(g)) return true;
-    Graph *whole = import_as_written(m, how, err);
-    return whole != NULL && graph_cut_from(g, whole);
+static bool finish(Graph *g, const OnnxImport *how) {
+    if (how->tf32) g_set_tf32(g);
+    return how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
+}
+
+// A program for each stage, of an import of its own.
+static bool stages(OnnxModel *m, Graph *g, OnnxImport *how, Buf *err) {
+    bool ok = true;
+    for (int i = 1; i <= g->stages->nstages && ok; i++) {
+        Graph *p = g->stages->stage[i].graph = import_as_written(m, how, err);
+        if (p == NULL) return false;
+        ok = graph_stage(p, g, i) && finish(p, how);
+        if (!ok) buf_printf(err, "%s: %s", m->path, g_failed(p));
+    }
+    return ok;
 }
 
 Graph *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err) {
     Graph *g = import_as_written(m, how, err);
     if (g == NULL) return NULL;
-    if (how->tf32) g_set_tf32(g);
-    bool ok = cut(m, g, how, err) && (how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io));
-    if (ok && (!how->donate || graph_donate(g))) return g;
+    if (how->kernels && graph_cut(g)) {
+        if (stages(m, g, how, err)) return g;
+    } else if (finish(g, how) && (!how->donate || graph_donate(g))) {
+        return g;
+    }
     if (err->n > 0) return graph_free(g), NULL;
     buf_printf(err, "%s: %s", m->path, g_failed(g));
     graph_free(g);

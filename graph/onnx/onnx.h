@@ -29,7 +29,6 @@ typedef struct OnnxImport {
     bool tf32;                         // products of f32 are single ones of tf32, on devices that have those
     bool donate;                       // results take over the memory of inputs where they can (graph_donate); not on `ref`
     bool kernels;                      // a program is wanted: loops whose trips follow from what is given are written out
-    bool whole;                        // .. of all of it: what has no form as kernels is refused, not left to the interpreter
     bool random_weights;               // initializers whose file of external data is missing get random values
     // what came out
     // the import failed for something that is left out on purpose: "sequences", "strings", ..
@@ -48,9 +47,6 @@ Graph     *onnx_import(OnnxModel *m, OnnxImport *how, Buf *err);
 bool       onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err);
 // imported already; frees it
 bool       onnx_run_graph(OnnxModel *m, Graph *g, const OnnxImport *how, GTensor *outputs, Buf *err);
-// What the program of `head` leaves (head->tail) by the interpreter, of what that program has made: by output of head, changed
-bool       onnx_run_tail(OnnxModel *m, const Graph *head, const OnnxImport *how, GTensor *made, GTensor *outputs, Buf *err);
-
 const char *onnx_path(const OnnxModel *m);
 // The model's inputs: those that have no value in the model first, then those that have one.
 int         onnx_input_count(const OnnxModel *m, bool with_defaults);

@@ -52,27 +52,3 @@ bool onnx_run_graph(OnnxModel *m, Graph *g, const OnnxImport *how, GTensor *outp
     graph_free(g);
     return ok;
 }
-
-// In place; false: there is no memory.
-static bool convert(GTensor *t, Elem to) {
-    GTensor as;
-    if (t->elem == to) return true;
-    if (!g_tensor_convert(t, to, &as)) return false;
-    g_tensor_free(t);
-    *t = as;
-    return true;
-}
-
-bool onnx_run_tail(OnnxModel *m, const Graph *head, const OnnxImport *how, GTensor *made, GTensor *outputs, Buf *err) {
-    const GTail *t = head->tail;
-    Inputs x;
-    char why[512] = "out of memory";
-    bool ok = open_inputs(&x, t->graph, how);
-    for (int i = 0; i < t->nnodes && ok; i++) ok = convert(&made[i], (Elem)t->graph->nodes.at[t->node[i]]->elem);
-    ok = ok && ref_run_tail(t, x.in, made, outputs, why, sizeof why);
-    for (uint32_t i = 0; i < t->graph->outputs.n && ok && how->dtype_io; i++)
-        if (outputs[i].elem == EL_f32) ok = convert(&outputs[i], how->dtype);
-    if (!ok) buf_printf(err, "%s: %s", onnx_path(m), why);
-    close_inputs(&x, t->graph);
-    return ok;
-}

@@ -251,7 +251,7 @@ static bool find_makers(Run *r) {
         for (int k = 0; k < count; k++)
             for (int d = 0; d < t[k].rank; d++) {
                 Ix e = t[k].shape[d];
-                if (e->kind != IX_DIM || !ix_dim_info(r->g, e)->data_dependent) continue;
+                if (e->kind != IX_DIM || !ix_dim_info(r->g, e)->data_dependent || r->bound[e->value]) continue;
                 r->maker[e->value] = r->g->nodes.at[i];
                 any = true;
             }
@@ -396,7 +396,7 @@ static bool take_given(Run *r, const Node *n) {
     const GTensor *t = r->given[n->id];
     GType want = {(Elem)n->elem, n->rank, n->shape};
     if (t->rank != n->rank || t->elem != want.elem) return run_fail(r, "the value that is given for it is of another type");
-    if (!check_shape(r, n->name ? n->name : "a value", &want, t->shape)) return false;
+    if (!run_bind(r, &want, t->shape) || !check_shape(r, n->name ? n->name : "a value", &want, t->shape)) return false;
     rval_foreign(&r->val[n->id], t->elem, t->rank, t->shape, t->data, t->bytes);
     return true;
 }
@@ -440,15 +440,15 @@ static Run run_begin(const Graph *g, const GTensor *in, char *error, size_t erro
     return r;
 }
 
-typedef struct Given { const uint32_t *node; const GTensor *value; int n; } Given;
-
-static bool run_results(const Graph *g, const GTensor *in, Given given, Node *const *want, int n, GTensor *out, const RefWatch *w,
+static bool run_results(const Graph *g, const GTensor *in, const RefPart *part, Node *const *want, int n, GTensor *out, const RefWatch *w,
                         char *error, size_t error_size) {
     uint32_t count = g->nodes.n;
     Run r = run_begin(g, in, error, error_size);
     Arena *a = r.arena;
+    size_t ndims = (size_t)ix_dim_count(g);
     r.given = NEW_N(a, const GTensor *, count);
-    for (int i = 0; i < given.n; i++) r.given[given.node[i]] = &given.value[i];
+    for (int i = 0; i < part->ngiven; i++) r.given[part->given[i]] = &part->value[i];
+    if (part->dims && ndims) memcpy(r.dims, part->dims, sizeof *r.dims * ndims), memcpy(r.bound, part->bound, sizeof *r.bound * ndims);
     r.watch = w;
     r.val = NEW_N(a, RVal, count);
     r.results = NEW_N(a, RVal *, count);
@@ -469,25 +469,25 @@ static bool run_results(const Graph *g, const GTensor *in, Given given, Node *co
     }
     for (uint32_t i = 0; i < count; i++) run_drop(&r, g->nodes.at[i]);
     for (int i = 0; i < n && r.failed; i++) g_tensor_free(&out[i]);
+    if (part->dims && ndims) memcpy(part->dims, r.dims, sizeof *r.dims * ndims), memcpy(part->bound, r.bound, sizeof *r.bound * ndims);
     arena_free(a);
     return !r.failed;
 }
 
-static bool run_outputs(const Graph *g, const GTensor *in, Given given, GTensor *out, const RefWatch *w, char *error,
-                        size_t error_size) {
+bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w, char *error, size_t error_size) {
     Node **want = checked_alloc((g->outputs.n + 1) * sizeof *want);
     for (uint32_t i = 0; i < g->outputs.n; i++) want[i] = g->outputs.at[i].node;
-    bool ok = run_results(g, in, given, want, (int)g->outputs.n, out, w, error, error_size);
+    bool ok = run_results(g, in, &(RefPart){0}, want, (int)g->outputs.n, out, w, error, error_size);
     free(want);
     return ok;
 }
 
-bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w, char *error, size_t error_size) {
-    return run_outputs(g, in, (Given){0}, out, w, error, error_size);
-}
-
-bool ref_run_tail(const GTail *t, const GTensor *in, const GTensor *head, GTensor *out, char *error, size_t error_size) {
-    return run_outputs(t->graph, in, (Given){t->node, head, t->nnodes}, out, NULL, error, error_size);
+bool ref_run_part(const Graph *g, const GTensor *in, const RefPart *part, GTensor *out, char *error, size_t error_size) {
+    Node **want = checked_alloc(((size_t)part->nwant + 1) * sizeof *want);
+    for (int i = 0; i < part->nwant; i++) want[i] = g->nodes.at[part->want[i]];
+    bool ok = run_results(g, in, part, want, part->nwant, out, NULL, error, error_size);
+    free(want);
+    return ok;
 }
 
 bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size) {
@@ -506,5 +506,5 @@ void ref_dims(const Graph *g, const GTensor *in, int64_t *to) {
 }
 
 bool ref_value(const Graph *g, Node *n, GTensor *out, char *error, size_t error_size) {
-    return run_results(g, NULL, (Given){0}, &n, 1, out, NULL, error, error_size);
+    return run_results(g, NULL, &(RefPart){0}, &n, 1, out, NULL, error, error_size);
 }

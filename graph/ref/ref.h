@@ -17,9 +17,14 @@ typedef struct RefWatch {
 // false: `error` says why, and nothing is left allocated.
 bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *watch, char *error, size_t error_size);
 
-// The results of the whole model, of its inputs (those of t->graph) and of what its head has made: a tensor for each of t->node, of
-// that node's type.
-bool ref_run_tail(const GTail *t, const GTensor *in, const GTensor *head, GTensor *out, char *error, size_t error_size);
+// Some values of a graph, of others that are there already: a turn of the interpreter between two programs (GStages).
+typedef struct RefPart {
+    const uint32_t *given; const GTensor *value; int ngiven;             // by node: tensors of their types
+    const uint32_t *want;  int nwant;
+    // by dimension: what is known of sizes before, and after; zeroed before the first
+    int64_t *dims; bool *bound;
+} RefPart;
+bool ref_run_part(const Graph *g, const GTensor *in, const RefPart *part, GTensor *out, char *error, size_t error_size);
 
 // Sizes for these inputs, as far as they are given (data NULL: not).
 bool ref_sizes(const Graph *g, const GTensor *in, int rank, const Ix *shape, int64_t *to, char *error, size_t error_size);

@@ -6,9 +6,11 @@
 
 #include "graph/write/write.h"
 
+#include "graph/stages.h"
 #include "graph/write/internal.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct Value { const char *name; int rank; const Ix *shape; } Value;
@@ -27,6 +29,7 @@ typedef struct Writer {
     int     launches;
     bool    numbers;             // dimensions that are inputs are numbers of the plan, since something needs them as sizes
     bool    sizes;               // something does
+    const char *item;            // the graph's name
 } Writer;
 
 // ---- names ----------------------------------------------------------------------------------------------------------
@@ -469,7 +472,7 @@ static bool program(Writer *w, Buf *to) {
     for (int i = 0; i < ix_dim_count(g); i++)
         if (!ix_dim_info(g, ix_dim_at(g, i))->value)
             vec_push(g->arena, &w->scope->names, g_dim_word(g, ix_dim_at(g, i)));
-    name = k_name(w->scope, name);
+    w->item = name = k_name(w->scope, name);
     buf_printf(&head, "graph %s(", name);
     for (uint32_t i = 0; i < g->inputs.n; i++) {
         const Node *n = g->inputs.at[i].node;
@@ -486,14 +489,8 @@ static bool program(Writer *w, Buf *to) {
     for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
     ok = ok && results(w, &head) && !g_failed(g);
     w->sizes |= w->scope->sizes;
-    if (ok && w->sizes && !w->numbers) ok = false;           // again, with numbers
-    else if (ok) {
-        buf_printf(to, "// The model %s as a program: %u kernel%s, and a graph of %d launch%s.\n", g->name, w->kernels.n,
-                   w->kernels.n == 1 ? "" : "s", w->launches, w->launches == 1 ? "" : "es");
-        if (g->tail) buf_printf(to, "// %s and what follows from it has no form as kernels: its results are what the interpreter goes on from.\n", g->tail->from);
-        graph_donate_print(g, to, "// ", false);
-        if (w->needs_library) buf_puts(to, "\nimport \"std/elementary.tk\";\n");
-        buf_printf(to, "%s\n", w->items.p ? w->items.p : "");
+    ok = ok && !(w->sizes && !w->numbers);                   // else again, with numbers
+    if (ok) {
         put_line(to, head.p, head.n, 6);
         buf_puts(to, "\n{\n");
         if (w->has_weights) buf_printf(to, "    weights \"%s\";\n", w->weights);
@@ -503,21 +500,47 @@ static bool program(Writer *w, Buf *to) {
     return ok;
 }
 
-static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numbers, bool *again, Buf *to) {
+// What is written so far of a file: kernels of all its graphs, and the graphs.
+typedef struct Text {
+    Buf  kernels, graphs;
+    bool needs_library;
+    int  nkernels, ngraphs, launches[MOST_STAGES];
+    VEC(Written) written;
+    VEC(const char *) names;     // that kernels and graphs have
+} Text;
+
+static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numbers, bool *again, Text *to) {
     Writer w = {.g = g, .f = f, .weights = weights, .numbers = numbers};
+    Buf graph = {0};
     g->written.n = 0;
     w.scope = NEW(g->arena, Kernel);
     *w.scope = (Kernel){.g = g, .arena = g->arena, .f = f, .in_head = true};
+    for (uint32_t i = 0; i < to->names.n; i++) vec_push(g->arena, &w.scope->names, to->names.at[i]);
+    for (uint32_t i = 0; i < to->written.n; i++) vec_push(g->arena, &w.kernels, to->written.at[i]);
+    uint32_t before = w.kernels.n;
     w.value = NEW_N(g->arena, Value, g->nodes.n);
-    bool ok = program(&w, to);
+    bool ok = program(&w, &graph);
     *again = !ok && w.sizes && !numbers && !g_failed(g);
+    if (ok) {
+        buf_puts(&to->kernels, w.items.p ? w.items.p : "");
+        buf_puts(&to->graphs, graph.p);
+        to->needs_library |= w.needs_library;
+        to->nkernels += (int)(w.kernels.n - before);
+        to->launches[to->ngraphs++] = w.launches;
+        for (uint32_t i = before; i < w.kernels.n; i++) {
+            vec_push(g->arena, &to->written, w.kernels.at[i]);
+            vec_push(g->arena, &to->names, w.kernels.at[i].name);
+        }
+        vec_push(g->arena, &to->names, w.item);
+    }
+    buf_free(&graph);
     buf_free(&w.items);
     buf_free(&w.body);
     buf_free(&w.lets);
     return ok;
 }
 
-bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err) {
+static bool write_graph(Graph *g, const char *weights, Text *to, Buf *err) {
     bool again = false;
     graph_simplify(g);
     const Fusion *f = graph_fuse(g);
@@ -528,13 +551,86 @@ bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err) {
     return ok;
 }
 
-bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err) {
+static const char *plural(int n) { return n == 1 ? "" : "s"; }
+
+static void put_head(const Graph *g, const Text *t, Buf *to) {
+    buf_printf(to, "// The model %s as a program: %d kernel%s, and a graph of %d launch%s.\n", g->name, t->nkernels, plural(t->nkernels), t->launches[0],
+               t->launches[0] == 1 ? "" : "es");
+    graph_donate_print(g, to, "// ", false);
+}
+
+static void put_head_of_stages(const Graph *g, const GStages *s, const Text *t, Buf *to) {
+    buf_printf(to, "// The model %s as %d program%s: %d kernel%s, and graphs of", g->name, s->nstages, plural(s->nstages), t->nkernels, plural(t->nkernels));
+    for (int i = 0; i < t->ngraphs; i++) buf_printf(to, "%s %d", i == 0 ? "" : i + 1 < t->ngraphs ? "," : " and", t->launches[i]);
+    buf_puts(to, " launches, one after the other. What has no form as\n// kernels is the interpreter's, before and after them; sizes that it finds are dimensions of what follows.\n");
+}
+
+// What the interpreter does between two programs.
+static void put_turn(const GStages *s, int turn, Buf *to) {
+    const GStage *at = &s->stage[turn];
+    Buf line = {0};
+    if (at->nmakes == 0) return;
+    buf_printf(&line, "the interpreter: %s", at->from ? at->from : "what only moves");
+    for (int i = 0; i < at->nreads; i++) buf_printf(&line, "%s %s", i ? "," : ", reads", s->value[at->reads[i]].name);
+    for (int i = 0; i < at->nmakes; i++) buf_printf(&line, "%s %s", i ? "," : ", makes", s->value[at->makes[i]].name);
+    buf_putc(to, '\n');
+    put_comment(to, line.p, 0);
+    buf_free(&line);
+}
+
+static bool write_stages(const GStages *s, const char *weights, Text *t, Buf *err) {
+    put_turn(s, 0, &t->graphs);
+    for (int i = 1; i <= s->nstages; i++) {
+        buf_putc(&t->graphs, '\n');
+        if (!write_graph(s->stage[i].graph, weights, t, err)) return false;
+        put_turn(s, i, &t->graphs);
+    }
+    return true;
+}
+
+bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err) {
+    const GStages *s = graph_stages(g);
+    Text *t = NEW(g->arena, Text);
+    if (!s) buf_putc(&t->graphs, '\n');
+    bool ok = s ? write_stages(s, weights, t, err) : write_graph(g, weights, t, err);
+    if (ok) {
+        if (s) put_head_of_stages(g, s, t, to);
+        else put_head(g, t, to);
+        if (t->needs_library) buf_puts(to, "\nimport \"std/elementary.tk\";\n");
+        buf_printf(to, "%s%s", t->kernels.p ? t->kernels.p : "", t->graphs.p);
+    }
+    buf_free(&t->kernels);
+    buf_free(&t->graphs);
+    return ok;
+}
+
+static bool fusion_of(Graph *g, const GTensor *in, Buf *to, Buf *err) {
     Unfused before = graph_unfused(g, in);
     graph_simplify(g);
     const Fusion *f = graph_fuse(g);
     if (f) fusion_print(to, g, f, &before, in);
-    if (f && g->tail) buf_printf(to, "left to the interpreter: %s and what follows from it, %d values\n", g->tail->from, g->tail->values);
-    if (f) graph_donate_print(g, to, "", true);
     else buf_puts(err, g_failed(g));
     return f != NULL;
+}
+
+bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err) {
+    const GStages *s = graph_stages(g);
+    bool ok = true;
+    if (!s) {
+        ok = fusion_of(g, in, to, err);
+        if (ok) graph_donate_print(g, to, "", true);
+        return ok;
+    }
+    put_turn(s, 0, to);
+    for (int i = 1; i <= s->nstages && ok; i++) {
+        const GStage *at = &s->stage[i];
+        GTensor *given = checked_alloc(sizeof *given * (size_t)(at->nin + 1));
+        for (int k = 0; k < at->nin; k++)
+            if (at->in[k] < 0) given[k] = in[-1 - at->in[k]];
+        buf_printf(to, "%sprogram %d of %d, %s\n", i > 1 ? "\n" : "", i, s->nstages, at->graph->name);
+        ok = fusion_of(at->graph, given, to, err);
+        if (ok) put_turn(s, i, to);
+        free(given);
+    }
+    return ok;
 }

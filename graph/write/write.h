@@ -5,7 +5,7 @@
 #include "graph/tensor.h"
 
 // weights: where constants with names are, as the program should say it (a path relative to the program). Which kernels
-// there are is decided by fusion (fuse.h). false: *err says what has no form as a kernel, with the node of the model.
+// there are is decided by fusion (fuse.h). A model in several programs (stages.h) is as many graphs, in their order. false: *err says what has no form as a kernel, with the node of the model.
 bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err);
 // After it: the values that the program keeps in memory, by their names there, as the interpreter has them. in: one
 // tensor for each input of the graph, in its order.

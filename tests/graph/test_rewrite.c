@@ -4,12 +4,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "graph/fuse/fuse.h"
 #include "graph/ref/ref.h"
+#include "graph/stages.h"
 #include "graph/write/write.h"
 #include "tests/graph/networks.h"
 
@@ -98,41 +100,58 @@ static Graph *sides(bool unused, int64_t unused_too) {
     return branches(false);
 }
 
-// The head's results on the interpreter, and what follows of them, are the model's.
-static void heads_and_tails_are_the_whole(void **unused) {
+// The programs' results on the interpreter, and its turns between them, are the model's.
+static void programs_and_turns_are_the_whole(void **unused) {
     (void)unused;
-    static const struct { Graph *(*make)(bool, int64_t); int64_t elements; int made; } cases[] = {{sorted, 40000, 1}, {sides, 4, 3}};
+    static const struct { Graph *(*make)(bool, int64_t); int64_t elements; int made[2], programs; } cases[] = {{sorted, 40000, {1, 1}, 2}, {sides, 4, {1}, 1}};
     for (int i = 0; i < 2; i++) {
         char why[256];
-        Graph *whole = cases[i].make(true, cases[i].elements), *g = cases[i].make(true, cases[i].elements);
-        GTensor x = {.elem = EL_f32, .rank = 1, .shape = {cases[i].elements}}, want[2], head[4] = {0}, got[2];
+        Graph *whole = cases[i].make(true, cases[i].elements);
+        GTensor x = {.elem = EL_f32, .rank = 1, .shape = {cases[i].elements}}, want[2], *value;
         assert_true(g_tensor_alloc(&x));
         for (int64_t k = 0; k < cases[i].elements; k++) ((float *)x.data)[k] = (float)(k * 37 % 101) / 101 - 0.25f;
         assert_true(ref_run(whole, &x, want, NULL, why, sizeof why));
-        assert_true(graph_cut(g) && graph_cut_from(g, whole));
-        assert_int_equal(graph_output_count(g), cases[i].made);
-        assert_int_equal(graph_result_count(g), 2);
-        graph_simplify(g);
-        assert_true(ref_run(g, &x, head, NULL, why, sizeof why));
-        if (!graph_fuse(g)) fail_msg("%s", g_failed(g));
-        assert_true(ref_run_tail(g->tail, &x, head, got, why, sizeof why));
-        for (int k = 0; k < 2; k++) {
-            assert_int_equal(want[k].bytes, got[k].bytes);
-            assert_memory_equal(want[k].data, got[k].data, want[k].bytes);
-            g_tensor_free(&want[k]);
-            g_tensor_free(&got[k]);
+        assert_true(graph_cut(whole));
+        const GStages *s = graph_stages(whole);
+        GSizes known = {calloc((size_t)graph_dim_count(whole) + 1, sizeof(int64_t)), calloc((size_t)graph_dim_count(whole) + 1, sizeof(bool))};
+        value = calloc((size_t)s->nvalues, sizeof *value);
+        assert_int_equal(s->nstages, cases[i].programs);
+        for (int k = 0; k <= s->nstages; k++) {
+            const GStage *at = &s->stage[k];
+            GTensor in[8], made[8];
+            if (k > 0) {
+                Graph *g = cases[i].make(true, cases[i].elements);
+                if (!graph_stage(g, whole, k)) fail_msg("%s", g_failed(g));
+                assert_int_equal(at->nout, cases[i].made[k - 1]);
+                graph_simplify(g);
+                if (!graph_fuse(g)) fail_msg("%s", g_failed(g));
+                for (int p = 0; p < at->nin; p++) in[p] = at->in[p] < 0 ? x : value[at->in[p]];
+                assert_true(ref_run(g, in, made, NULL, why, sizeof why));
+                for (int p = 0; p < at->nout; p++) value[at->out[p]] = made[p];
+                graph_free(g);
+            }
+            if (at->nmakes == 0) continue;
+            for (int p = 0; p < at->nreads; p++) in[p] = value[at->reads[p]];
+            if (!graph_turn(whole, k, &x, in, made, &known, why, sizeof why)) fail_msg("%s", why);
+            for (int p = 0; p < at->nmakes; p++) value[at->makes[p]] = made[p];
         }
-        for (int k = 0; k < cases[i].made; k++) g_tensor_free(&head[k]);
+        for (int k = 0; k < 2; k++) {
+            const GTensor *got = &value[s->result[k]];
+            assert_int_equal(want[k].bytes, got->bytes);
+            assert_memory_equal(want[k].data, got->data, want[k].bytes);
+            g_tensor_free(&want[k]);
+        }
+        for (int k = 0; k < s->nvalues; k++) g_tensor_free(&value[k]);
+        free(known.dims);
+        free(known.bound);
+        free(value);
         g_tensor_free(&x);
-        graph_free(g);
+        graph_free(whole);
     }
-    Graph *all = sorted(true, 1000), *none = sorted(false, 40000);          // all of it has a form; nothing has
-    assert_false(graph_cut(all) || graph_cut(none));
-    assert_int_equal(graph_output_count(all), 2);
-    assert_int_equal(graph_output_count(none), 1);
-    assert_null(graph_tail(all));
+    Graph *all = sorted(true, 1000);                         // all of it has a form
+    assert_false(graph_cut(all));
+    assert_null(graph_stages(all));
     graph_free(all);
-    graph_free(none);
 }
 
 // The data say how many there are, and nothing else of what finds them is used.
@@ -180,7 +199,7 @@ static void what_has_no_elements_is_not_computed(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(networks_stay_the_same), cmocka_unit_test(ifs_become_values), cmocka_unit_test(heads_and_tails_are_the_whole),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(networks_stay_the_same), cmocka_unit_test(ifs_become_values), cmocka_unit_test(programs_and_turns_are_the_whole),
                                        cmocka_unit_test(sizes_of_data_are_refused), cmocka_unit_test(what_has_no_elements_is_not_computed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

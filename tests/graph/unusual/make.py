@@ -614,6 +614,82 @@ def detected(m):
 
 
 @case
+def experts(m):
+    """Tokens go to the experts that a router picks, by NonZero for each: one gets none. Loops over what was found, sizes alone, a choice by their number."""
+    tokens, width, experts = 12, 8, 4
+    x = m.floats("x", ["T", width], [tokens, width])
+    bias = m.input("bias", [experts], np.float32([0, 0, -100, 0]))          # the third never wins
+    logits = m.node("Add", m.node("MatMul", x, m.weight(width, experts)), bias)
+    gate, picked = m.node("TopK", m.node("Softmax", logits, axis=-1), m.const(np.array([2])), outs=2, axis=-1)
+    y = m.node("Mul", x, m.const(np.float32(0)))
+    counts = []
+    for e in range(experts):
+        mine = m.node("Equal", picked, m.const(np.array(e)))
+        places = m.node("NonZero", m.node("Transpose", mine, perm=[1, 0]))
+        rank, token = [m.node("Gather", places, m.const(np.array(k)), axis=0) for k in range(2)]
+        rows = m.node("Gather", x, token, axis=0)
+        h = m.node("Relu", m.node("MatMul", rows, m.weight(width, 16)))
+        g = m.node("GatherND", gate, m.node("Concat", *[m.node("Unsqueeze", v, m.const(np.array([1]))) for v in (token, rank)], axis=1))
+        part = m.node("Mul", m.node("MatMul", h, m.weight(16, width)), m.node("Unsqueeze", g, m.const(np.array([1]))))
+        y = m.node("ScatterND", y, m.node("Unsqueeze", token, m.const(np.array([1]))), part, reduction="add")
+        counts.append(m.node("Shape", token))
+        m.output(m.node("ReduceMean", m.node("Concat", rows, x, axis=0), axes=[0], out=f"mean_{e}"))
+    m.output(m.node("Tanh", y, out="y"))
+    m.output(m.node("Concat", *counts, axis=0, out="counts"), 7)
+    m.output(m.node("Exp", m.node("ConstantOfShape", counts[2], value=numpy_helper.from_array(np.float32([1]))), out="none"))
+    bins = m.node("Unique", m.node("ArgMax", logits, axis=1, keepdims=0), out="bins")
+    m.output(bins, 7), m.output(m.node("Gather", m.weight(experts, 3), bins, axis=0, out="bin_rows"))
+
+
+@case
+def nothing(m):
+    """A detector's end where nothing is above its threshold: boxes, scores and labels without rows, and what is made of them."""
+    x = m.floats("x", ["N", 6, 4], [2, 6, 4])
+    boxes = m.node("Sigmoid", m.node("MatMul", x, m.weight(4, 4)))
+    scores = m.node("Mul", m.node("Softmax", m.node("MatMul", x, m.weight(4, 3)), axis=-1), m.const(np.float32(0.01)))
+    flat = m.node("Reshape", scores, m.const(np.array([-1])))
+    kept = m.node("Squeeze", m.node("NonZero", m.node("Greater", flat, m.const(np.float32(0.05)))), m.const(np.array([0])), out="kept")
+    m.output(kept, 7)
+    chosen = m.node("Gather", flat, kept, axis=0)
+    row = m.node("Div", kept, m.const(np.array(3)))
+    rows = m.node("Gather", m.node("Reshape", boxes, m.const(np.array([-1, 4]))), row, axis=0)
+    m.output(m.node("Mul", rows, m.const(np.float32([8, 6, 8, 6])), out="rows"))
+    m.output(m.node("Mod", kept, m.const(np.array(3)), out="labels"), 7)
+    m.output(m.node("MatMul", m.node("Relu", m.node("MatMul", rows, m.weight(4, 40))), m.weight(40, 5), out="features"))
+    m.output(m.node("ReduceSum", m.node("Exp", chosen), keepdims=0, out="total"))
+    selected = m.node("NonMaxSuppression", boxes, m.node("Transpose", scores, perm=[0, 2, 1]), m.const(np.array([3])), m.const(np.float32([0.5])), m.const(np.float32([0.5])))
+    picked = m.node("GatherND", boxes, m.node("Gather", selected, m.const(np.array([0, 2])), axis=1))
+    m.output(m.node("Concat", picked, m.node("Tanh", m.node("Reshape", x, m.const(np.array([-1, 4])))), axis=0, out="joined"))
+
+
+@case
+def marked(m):
+    """Global attention: tokens that a mask marks see all others, and all see them; how many there are, the mask says. Their rows are written over the others'."""
+    width, length = 16, 10
+    x = m.floats("x", [1, "L", width], [1, length, width])
+    marks = m.input("marks", [1, "L"], np.array([[1, 0, 0, 1, 0, 0, 0, 1, 0, 0]]))
+    q, k, v = [m.node("MatMul", x, m.weight(width, width)) for _ in range(3)]
+    at = m.node("NonZero", m.node("Greater", marks, m.const(np.array(0))))
+    pairs = m.node("Transpose", at, perm=[1, 0])
+    def attend(a, b, c, mask=None):
+        s = m.node("Mul", m.node("MatMul", a, m.node("Transpose", b, perm=[0, 2, 1])), m.const(np.float32(0.25)))
+        if mask: s = m.node("Where", mask, s, m.const(np.float32(-1e30)))
+        return m.node("MatMul", m.node("Softmax", s, axis=-1), c)
+    first = m.const(np.array([0]))
+    chosen = [m.node("Unsqueeze", m.node("GatherND", y, pairs), first) for y in (q, k, v)]
+    length_of = m.node("Squeeze", m.node("Shape", x, start=1, end=2))
+    places = m.node("Range", m.const(np.array(0)), length_of, m.const(np.array(1)))
+    apart = m.node("Abs", m.node("Sub", m.node("Unsqueeze", places, first), m.node("Unsqueeze", places, m.const(np.array([1])))))
+    near = m.node("Less", apart, m.const(np.array(3)))
+    local = attend(q, k, v, near)
+    everywhere = m.node("Add", local, attend(q, chosen[1], chosen[2]))
+    whole = m.node("Squeeze", attend(chosen[0], k, v), first)
+    y = m.node("ScatterND", everywhere, pairs, whole)
+    m.output(m.node("Relu", m.node("MatMul", y, m.weight(width, 8)), out="y"))
+    m.output(m.node("ReduceMax", whole, axes=[1], keepdims=0, out="tops"))
+
+
+@case
 def lists(m):
     """Sequences whose lengths the model says, as exporters leave splits and lists: taken from, grown, cut, counted, put together."""
     number = lambda v: m.const(np.array(v))
