@@ -32,6 +32,7 @@ void  plain_scans(Graph *g);                                 // scans.c
 void  hoist_factors(Graph *g);                               // algebra.c
 void  integer_products(Graph *g);                            // quant.c
 void  fold_scales(Graph *g);                                 // fold.c
+void  join_steps(Graph *g);                                  // steps.c
 void  sum_products(Graph *g);                                // sums.c
 void  join_alike(Graph *g);                                  // alike.c
 void  turn_columns(Graph *g);                                // turn.c

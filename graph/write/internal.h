@@ -73,6 +73,8 @@ typedef struct KParam {
     int64_t part;                // .. this one
 } KParam;
 
+typedef struct KStep { const Node *node; int dim; int64_t at; Ix name; } KStep;     // of a node, along a dimension, the element at `at`, which is a parameter
+
 typedef struct KStore { const Node *node; const Ix *coord; KExpr *value; int param; const Ix *at; int nat; } KStore;
 
 typedef struct KAlong { const Node *node; KExpr *arg; int axis; const char *value, *places; } KAlong;   // a scan or sort
@@ -108,6 +110,9 @@ typedef struct Kernel {
     VEC(KAlias) alias;           // dimensions of parameters that are more than a name
     VEC(Ix) dims;                // dimensions that the text names
     VEC(Ix) scalars;             // those of them that are parameters, after the tensors
+    bool    stepped;             // which element of many it reads is a parameter, so that others that read another one are the same kernel
+    VEC(KStep) steps;            // .. those
+    bool    may_step;            // .. there would be some
     VEC(const char *) named;     // what stands in the text for dimensions
     VEC(const char *) names;     // taken
     VEC(KCount) counts;

@@ -15,7 +15,7 @@
 #include <string.h>
 
 void k_reset(Kernel *k) {
-    *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers,
+    *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers, .stepped = k->stepped,
                   .reduces = k->reduces, .step = k->step, .turned = k->turned, .looped = k->looped, .looped_by = k->looped_by, .side = k->side};
 }
 

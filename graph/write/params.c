@@ -111,10 +111,12 @@ static int dims_of(Kernel *k, int n, const Ix *all, const Ix *coord, Ix *shape, 
     return k->score ? heads_apart(k, rank, shape, at) : rank;
 }
 
+enum { MANY = 9 };                                           // steps of a sequence
+
 // A step of many, as of a sequence: the kernel is given that part alone, and so is the same for all steps. Parts begin where 16 bytes do, as a tensor
 // that is launched with must. How many of the dimensions count the parts; 0: it is not one.
 static int one_of_many(const Kernel *k, const Node *n, const Ix *coord, int64_t *parts, int64_t *part) {
-    enum { MANY = 9, ALIGNED = 16 };
+    enum { ALIGNED = 16 };
     int64_t size = elem_bits((Elem)n->elem) / 8;
     int first = 0;
     *parts = 1, *part = 0;
@@ -128,9 +130,26 @@ static int one_of_many(const Kernel *k, const Node *n, const Ix *coord, int64_t 
     return !k->score && first < n->rank && *parts >= MANY && size > 0 && size % ALIGNED == 0 ? first : 0;
 }
 
+static Ix step_of(Kernel *k, const Node *n, int dim, int64_t at) {
+    for (uint32_t i = 0; i < k->steps.n; i++) if (k->steps.at[i].node == n && k->steps.at[i].dim == dim && k->steps.at[i].at == at) return k->steps.at[i].name;
+    const char *word = k->steps.n ? arena_printf(k->arena, "step%d", (int)k->steps.n + 1) : "step";
+    vec_push(k->arena, &k->steps, ((KStep){n, dim, at, ix_dim_range(k->g, word, 0, IX_DIM_MAX, 1)}));
+    return k->steps.at[k->steps.n - 1].name;
+}
+
+// Where no such part begins at 16 bytes, or it is none, as x[:, t] of a sequence with batches outside: all of it, and the step's number.
+static const Ix *numbered(Kernel *k, const KExpr *e, Ix *coord) {
+    for (int d = 0; d < e->node->rank; d++) {
+        bool step = !k->score && ix_is_const(e->coord[d]) && ix_is_const(e->node->shape[d]) && e->node->shape[d]->value >= MANY;
+        coord[d] = step && k->stepped ? step_of(k, e->node, d, e->coord[d]->value) : e->coord[d];
+        k->may_step |= step;
+    }
+    return coord;
+}
+
 void k_settle_params(Kernel *k) {
     bool *seen = NEW_N(k->arena, bool, k->exprs.n);
-    Ix shape[G_MAX_RANK], at[G_MAX_RANK];
+    Ix shape[G_MAX_RANK], at[G_MAX_RANK], own[G_MAX_RANK];
     if (k->along.node) reach(k, k->along.arg, seen);
     if (k->a) reach(k, k->a, seen);
     if (k->b) reach(k, k->b, seen);
@@ -145,7 +164,8 @@ void k_settle_params(Kernel *k) {
         if (!seen[i] || e->op != E_LOAD) continue;
         int64_t parts, part;
         int first = one_of_many(k, e->node, e->coord, &parts, &part);
-        e->nat = dims_of(k, e->node->rank - first, e->node->shape + first, e->coord + first, shape, at);
+        const Ix *coord = first ? e->coord : numbered(k, e, own);
+        e->nat = dims_of(k, e->node->rank - first, e->node->shape + first, coord + first, shape, at);
         e->at = copy_ixs(k->g, at, e->nat);
         e->param = param_of(k, e->node, e->nat, shape, false, first ? ix(k->g, parts) : NULL, first ? part : 0);
     }

@@ -15,6 +15,10 @@
 
 typedef struct Value { const char *name; int rank; const Ix *shape; } Value;
 typedef struct Written { const char *meaning, *name; } Written;
+typedef struct Shared { const char *meaning; int kernels; } Shared;    // of a kernel that is given its step: how many without are it
+
+// Kernels that would be one, if each were given its step's number: known when all have been written, and then they are written again.
+typedef struct Steps { VEC(Shared) at; bool known; } Steps;
 
 typedef struct Writer {
     Graph  *g;
@@ -30,6 +34,7 @@ typedef struct Writer {
     bool    numbers;             // dimensions that are inputs are numbers of the plan, since something needs them as sizes
     bool    sizes;               // something does
     const char *item;            // the graph's name
+    Steps  *steps;
 } Writer;
 
 // ---- names ----------------------------------------------------------------------------------------------------------
@@ -317,17 +322,67 @@ static const char *meaning(const Kernel *k, const char *text) {
     return kept;
 }
 
-static const char *kernel_item(Writer *w, Kernel *k, const char *comment) {
-    Buf text = {0};
-    k_print(k, &text, "@");
-    const char *means = meaning(k, text.p);
-    for (uint32_t i = 0; i < w->kernels.n; i++)
-        if (strcmp(w->kernels.at[i].meaning, means) == 0) {
-            buf_free(&text);
-            return w->kernels.at[i].name;
-        }
+// A kernel, and what it is as text.
+typedef struct Item { Kernel *k; Buf text; const char *means; } Item;
+
+static bool build(Writer *w, int group, bool stepped, Item *to) {
+    Kernel *k = to->k = NEW(w->g->arena, Kernel);
+    *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = w->f->groups.at[group], .numbers = w->numbers, .stepped = stepped};
+    if (!kernel_build(k)) return g_failed(w->g) ? false : g_error(w->g, "a kernel cannot be written") != NULL;
+    to->text = (Buf){0};
+    k_print(k, &to->text, "@");
+    to->means = meaning(k, to->text.p);
+    return true;
+}
+
+static const Written *known_kernel(const Writer *w, const char *means) {
+    for (uint32_t i = 0; i < w->kernels.n; i++) if (strcmp(w->kernels.at[i].meaning, means) == 0) return &w->kernels.at[i];
+    return NULL;
+}
+
+static Shared *shared_kernel(const Writer *w, const char *means) {
+    for (uint32_t i = 0; i < w->steps->at.n; i++) if (strcmp(w->steps->at.at[i].meaning, means) == 0) return &w->steps->at.at[i];
+    return NULL;
+}
+
+static bool is_shared(const Shared *s) {
+    enum { ENOUGH = 8 };
+    return s && s->kernels >= ENOUGH;
+}
+
+static bool any_shared(const Steps *s) {
+    bool any = false;
+    for (uint32_t i = 0; i < s->at.n; i++) any |= is_shared(&s->at.at[i]);
+    return any;
+}
+
+// The kernel of a launch: with its step as a parameter where enough others are the same then.
+static bool choose(Writer *w, int group, Item *it) {
+    Item with;
+    bool known = w->steps->known && any_shared(w->steps);
+    if (known && !build(w, group, true, it)) return false;
+    if (known && it->k->steps.n && is_shared(shared_kernel(w, it->means))) return true;
+    if (known) buf_free(&it->text);
+    if (!build(w, group, false, it)) return false;
+    if (w->steps->known || !it->k->may_step || known_kernel(w, it->means)) return true;
+    if (!build(w, group, true, &with)) return false;
+    Shared *s = shared_kernel(w, with.means);
+    if (s) s->kernels++;
+    else vec_push(w->g->arena, &w->steps->at, ((Shared){with.means, 1}));
+    buf_free(&with.text);
+    return true;
+}
+
+static const char *kernel_item(Writer *w, Item *it, const char *comment) {
+    Kernel *k = it->k;
+    Buf text = it->text;
+    const Written *known = known_kernel(w, it->means);
+    if (known) {
+        buf_free(&text);
+        return known->name;
+    }
     const char *name = k_name(w->scope, kernel_name(w, k->fg));
-    vec_push(w->g->arena, &w->kernels, ((Written){means, name}));
+    vec_push(w->g->arena, &w->kernels, ((Written){it->means, name}));
     const char *rest = strchr(text.p, '\n');
     char *head = arena_printf(w->g->arena, "kernel %s%.*s", name, (int)(rest - text.p) - 8, text.p + strlen("kernel @"));
     buf_putc(&w->items, '\n');
@@ -364,6 +419,11 @@ static void say(Writer *w, const char *name, const Node *n) {
     vec_push(w->g->arena, &w->g->written, ((GNamed){.name = name, .node = (Node *)(uintptr_t)n}));
 }
 
+static const KStep *step_of(const Kernel *k, Ix name) {
+    for (uint32_t i = 0; i < k->steps.n; i++) if (k->steps.at[i].name == name) return &k->steps.at[i];
+    return NULL;
+}
+
 // name(x, w, 3)
 static bool put_call(Writer *w, Buf *call, const char *name, const Kernel *k) {
     bool ok = true, first = true;
@@ -377,8 +437,13 @@ static bool put_call(Writer *w, Buf *call, const char *name, const Kernel *k) {
         if (p->inout && is_state(w->g, p->node->src[0])) say(w, w->value[p->node->src[0]->id].name, p->node);    // by the parameter's name
     }
     for (uint32_t i = 0; i < k->scalars.n; i++) {
+        const KStep *step = step_of(k, k->scalars.at[i]);
         if (!first) buf_puts(call, ", ");
         first = false;
+        if (step) {
+            buf_printf(call, "%" PRId64, step->at);
+            continue;
+        }
         w->scope->in_head = false;                           // no size here
         k_ix(w->scope, call, k->scalars.at[i]);
         w->scope->in_head = true;
@@ -416,12 +481,11 @@ static void put_results(Writer *w, Buf *line, const char *name, const Kernel *k)
 }
 
 static bool launch(Writer *w, int group) {
-    FGroup *f = w->f->groups.at[group];
-    Kernel *k = NEW(w->g->arena, Kernel);
-    *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = f, .numbers = w->numbers};
-    if (!kernel_build(k)) return g_failed(w->g) ? false : g_error(w->g, "a kernel cannot be written") != NULL;
-    char *comment = nodes_comment(w, f);
-    const char *name = kernel_item(w, k, comment);
+    Item it;
+    if (!choose(w, group, &it)) return false;
+    Kernel *k = it.k;
+    char *comment = nodes_comment(w, k->fg);
+    const char *name = kernel_item(w, &it, comment);
     Buf call = {0}, line = {0};
     w->sizes |= k->sizes;
     bool ok = put_call(w, &call, name, k);
@@ -489,7 +553,8 @@ static bool program(Writer *w, Buf *to) {
     for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
     ok = ok && results(w, &head) && !g_failed(g);
     w->sizes |= w->scope->sizes;
-    ok = ok && !(w->sizes && !w->numbers);                   // else again, with numbers
+    bool again = (w->sizes && !w->numbers) || (!w->steps->known && any_shared(w->steps));      // with numbers; with steps as parameters
+    ok = ok && !again;
     if (ok) {
         put_line(to, head.p, head.n, 6);
         buf_puts(to, "\n{\n");
@@ -509,8 +574,8 @@ typedef struct Text {
     VEC(const char *) names;     // that kernels and graphs have
 } Text;
 
-static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numbers, bool *again, Text *to) {
-    Writer w = {.g = g, .f = f, .weights = weights, .numbers = numbers};
+static bool write_with(Graph *g, const Fusion *f, const char *weights, bool *numbers, Steps *steps, bool *again, Text *to) {
+    Writer w = {.g = g, .f = f, .weights = weights, .numbers = *numbers, .steps = steps};
     Buf graph = {0};
     g->written.n = 0;
     w.scope = NEW(g->arena, Kernel);
@@ -520,7 +585,11 @@ static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numb
     uint32_t before = w.kernels.n;
     w.value = NEW_N(g->arena, Value, g->nodes.n);
     bool ok = program(&w, &graph);
-    *again = !ok && w.sizes && !numbers && !g_failed(g);
+    bool sizes = w.sizes && !*numbers, share = !steps->known && any_shared(steps);
+    *again = !ok && (sizes || share) && !g_failed(g);
+    *numbers |= sizes;
+    if (sizes) steps->at.n = 0;                              // their kernels are others
+    else steps->known = true;
     if (ok) {
         buf_puts(&to->kernels, w.items.p ? w.items.p : "");
         buf_puts(&to->graphs, graph.p);
@@ -541,11 +610,11 @@ static bool write_with(Graph *g, const Fusion *f, const char *weights, bool numb
 }
 
 static bool write_graph(Graph *g, const char *weights, Text *to, Buf *err) {
-    bool again = false;
+    bool again = true, ok = false, numbers = false;
+    Steps steps = {0};
     graph_simplify(g);
     const Fusion *f = graph_fuse(g);
-    bool ok = f && write_with(g, f, weights, false, &again, to);
-    if (again) ok = write_with(g, f, weights, true, &again, to);
+    while (f && again) ok = write_with(g, f, weights, &numbers, &steps, &again, to);
     g_at(g, NULL);
     if (!ok) buf_puts(err, g_failed(g) ? g_failed(g) : "the graph cannot be written");
     return ok;

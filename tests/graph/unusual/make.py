@@ -903,6 +903,33 @@ def gates(m):
         for r in results: m.output(m.node("Identity", r, out=f"{op}{more.get('linear_before_reset', '')}_{results.index(r)}"))
 
 
+@case
+def sequences(m):
+    """Steps as one writes them: of x W + h U with the batch outside, of one product for both with a head at each step, backwards, two after one another; and operators whose rows are no whole 16 bytes."""
+    steps, x, y = 12, m.floats("x", ["B", 12, 5], [3, 12, 5]), m.floats("y", [12, "B", 6], [12, 3, 6])
+    def at(t, v, axis): return m.node("Gather", v, m.const(np.array(t)), axis=axis)
+    def zeros(n): return m.node("Expand", m.const(np.zeros((1, n), np.float32)), m.node("Concat", m.node("Shape", x, start=0, end=1), m.const(np.array([n])), axis=0))
+    def stacked(v, axis, name): m.output(m.node("Concat", *[m.node("Unsqueeze", s, m.const(np.array([axis]))) for s in v], axis=axis, out=name))
+    def lstm(inputs, n, hidden):
+        w, u, b, h, c, out = m.weight(4 * hidden, n), m.weight(4 * hidden, hidden), m.weight(4 * hidden), zeros(hidden), zeros(hidden), []
+        for v in inputs:
+            i, f, g, o = m.node("Split", m.node("Add", m.node("Gemm", v, w, b, transB=1), m.node("Gemm", h, u, transB=1)), axis=1, outs=4)
+            c = m.node("Add", m.node("Mul", m.node("Sigmoid", f), c), m.node("Mul", m.node("Sigmoid", i), m.node("Tanh", g)))
+            h = m.node("Mul", m.node("Sigmoid", o), m.node("Tanh", c))
+            out.append(h)
+        return out
+    stacked(lstm(lstm([at(t, x, 1) for t in range(steps)], 5, 6), 6, 6), 1, "two")
+    w, b, v, h, heads = m.weight(13, 7), m.weight(7), m.weight(7, 4), zeros(7), [None] * steps
+    for t in reversed(range(steps)):
+        h = m.node("Tanh", m.node("Add", m.node("MatMul", m.node("Concat", at(t, y, 0), h, axis=1), w), b))
+        heads[t] = m.node("Softmax", m.node("MatMul", h, v), axis=-1)
+    stacked(heads, 0, "heads")
+    for op, n, more in (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}), ("RNN", 1, {})):
+        small = [m.const((m.rng.standard_normal(s) / 4).astype(np.float32)) for s in ((1, n * 10, 6), (1, n * 10, 10), (1, 2 * n * 10))]
+        all, last = m.node(op, y, *small, outs=3 if op == "LSTM" else 2, hidden_size=10, **more)[:2]
+        m.output(m.node("Identity", all, out=op)), m.output(m.node("Identity", last, out=op + "_last"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name, OPSETS.get(name, 17))
