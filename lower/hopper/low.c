@@ -51,7 +51,8 @@ const char *hop_low(Hop *h) {
     if (h->np != 1 || h->nest || h->follows) return no;
     if (!bytes(p) && axis_extent(p->row) < 2 * 64) return "products of f32 are for two groups of 64 rows";
     if (a->where != RING || b->where != RING || a->seen || b->seen) return no;
-    if (b->turned && (b->gathered || axis_extent(p->k) > 256 || axis_extent(p->col) % 16)) return "the extents of a product of 8 bits with the contracted axis outside do not fit";
+    if (b->turned && (a->gathered || b->gathered)) return "rows that data names come by all warps of the producer, of which three would turn the right operand";
+    if (b->turned && (axis_extent(p->k) > 256 || axis_extent(p->col) % 16)) return "the extents of a product of 8 bits with the contracted axis outside do not fit";
     if (b->turned && b->clear) return "the contracted axis does not end with the tensor";
     if (p->three && (a->gathered || b->gathered || b->bytes != (uint32_t)(axis_extent(p->col) * axis_extent(p->k) * 4) || axis_extent(p->k) * 4 > SPAN)) return no;
     if (p->three) h->low_bytes = b->bytes;

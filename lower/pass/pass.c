@@ -43,6 +43,7 @@ static bool run_pipeline(Fn *f, const CompileOptions *o) {
     if (merges || f->slices) simplify(f);
     return roles || pipeline(f, o);
 }
+static bool run_layout(Fn *f, const CompileOptions *o)   { bool ok = assign_layouts(f, o); lanes_beyond(f); return ok; }
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
 
 // clang-format off
@@ -65,7 +66,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
     {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel},
-    {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, assign_layouts},
+    {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, run_layout},
     {{"defer",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer},
 };
 // clang-format on

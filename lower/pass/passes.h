@@ -37,6 +37,7 @@ bool pipeline(Fn *f, const CompileOptions *opt);        // pipeline.c: rings of 
 void load_before(Fn *f, Op *loop, int threads, int registers, const Op *but);
 bool peel(Fn *f);                                       // peel.c: trips without masks get a copy of the body
 bool assign_layouts(Fn *f, const CompileOptions *opt);  // assign.c: layouts of all tiles, conversions between them
+void lanes_beyond(Fn *f);                               // .. in places that a layout has past the last of an axis
 bool defer(Fn *f);                                      // defer.c: reductions of a loop are joined across lanes after it
 
 // ---- split.c -------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@
 //     random_programs --show SEED            the program
 //     random_programs --file FILE SEED       the program in FILE, on the data of SEED: to make a failing one smaller
 //
-// and, with --products before these, those of products.c.
+// and, with --products before these, those of products.c. With --schedules in front, seeds decide one to five words of the schedule
+// besides, any of those that `with (...)` takes: what is asked for and cannot be is left out, and changes no result.
 //
 // Each runs four times: on eval and on emu, twice each, with other junk in dead lanes, beyond every view and in
 // outputs before they are written. An output without float sums must have the same bits in all four; one with
@@ -24,7 +25,22 @@
 typedef struct Outcome { HostTensor out[R_OUTS]; double *bound[R_OUTS]; } Outcome;
 
 static const char *arch_name;
-static void (*make)(uint64_t seed, uint32_t keep, Program *p, Buf *text) = generate;
+static void (*generator)(uint64_t seed, uint32_t keep, Program *p, Buf *text) = generate;
+static bool schedules;
+
+static void make(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
+    static const int some[] = {1, 2, 3, 4, 5, 8, 16, 32};
+    generator(seed, keep, p, text);
+    uint64_t x = seed * 0x9e3779b97f4a7c15u + 0x5eed;
+    for (int i = schedules ? (int)(seed % 5) : -1; i >= 0; i--) {
+        uint32_t draw = (uint32_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 33);
+        const ScheduleField *f = &schedule_fields[draw % (uint32_t)schedule_field_count];
+        size_t n = strlen(f->name);
+        int v = some[(draw >> 8) % (sizeof some / sizeof *some)];
+        while (schedule_refuses(f->name, n, v)) v--;
+        *(int *)(void *)((char *)&p->schedule + f->offset) = v;
+    }
+}
 
 static void outcome_free(Outcome *o) {
     for (int i = 0; i < R_OUTS; i++) tensor_free(&o->out[i]), free(o->bound[i]);
@@ -155,8 +171,13 @@ static void show(uint64_t seed, uint32_t keep, const Buf *text, const Buf *err) 
     printf("seed %llu: %s\n// M = %lld, N = %lld, J = %lld, K = %lld, s = %llu\n%s", (unsigned long long)seed,
            err->p ? err->p : "a message", (long long)p.size[0], (long long)p.size[1], (long long)p.size[2],
            (long long)p.size[3], (unsigned long long)(seed % 4), text->p);
-    printf("again: random_programs%s %llu 1 %s\n\n", make == generate ? "" : " --products", (unsigned long long)seed,
-           arch_name);
+    printf("// with");
+    for (int i = 0; i < schedule_field_count; i++) {
+        int v = *(const int *)((const char *)&p.schedule + schedule_fields[i].offset);
+        if (v) printf(" --with=%s=%d", schedule_fields[i].name, v);
+    }
+    printf("\nagain: random_programs%s%s %llu 1 %s\n\n", schedules ? " --schedules" : "",
+           generator == generate ? "" : " --products", (unsigned long long)seed, arch_name);
     fflush(stdout);
 }
 
@@ -183,10 +204,12 @@ static bool run_seed(uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
+    schedules = argc > 1 && strcmp(argv[1], "--schedules") == 0;
+    argv += schedules, argc -= schedules;
     bool products = argc > 1 && strcmp(argv[1], "--products") == 0;
-    if (products) make = generate_products, argv++, argc--;
+    if (products) generator = generate_products, argv++, argc--;
     if (argc < 3) {
-        fprintf(stderr, "random_programs [--products] FROM COUNT [ARCH]   or   random_programs [--products] --show SEED\n");
+        fprintf(stderr, "random_programs [--schedules] [--products] FROM COUNT [ARCH]   or   .. --show SEED\n");
         return 2;
     }
     if (strcmp(argv[1], "--show") == 0) {
