@@ -176,6 +176,23 @@ static int apply(const TuneCandidate *c, InstanceOf of, SemaValue *values, Sched
     return n;
 }
 
+// The row's value is a word of the schedule that the caller has given: it is not free.
+static bool is_given(const SemaValue *v, const Schedule *given) {
+    int most, *word = schedule_field((Schedule *)given, v->name, strlen(v->name), &most);
+    return word && *word;
+}
+
+// A row before this one has the same values, but for such words.
+static bool same_before(const TuneCandidate *rows, int i, const Schedule *given) {
+    for (int j = 0; j < i; j++) {
+        bool same = true;
+        for (int v = 0; v < rows[i].n && same; v++)
+            same = rows[j].value[v].ival == rows[i].value[v].ival || is_given(&rows[i].value[v], given);
+        if (same) return true;
+    }
+    return false;
+}
+
 int kernel_candidates(Session *s, InstanceOf of, const CompileOptions *opt, bool schedules, Candidate **out) {
     Look l = {.s = s, .of = of, .opt = opt, .schedules = schedules, .whole = schedules};
     TKernel *k = sema_instance(of);
@@ -188,7 +205,10 @@ int kernel_candidates(Session *s, InstanceOf of, const CompileOptions *opt, bool
     for (uint32_t i = 0; i < l.all.n; i++) l.all.at[i].allowed = allowed;
     l.whole |= !allowed;
     SemaValue *values = NEW_N(session_arena(s), SemaValue, of.nset + 16);
+    bool some_given = false;
+    for (int v = 0; n && v < rows[0].n; v++) some_given |= is_given(&rows[0].value[v], &opt->schedule);
     for (int i = 0; i < n; i++) {
+        if (some_given && same_before(rows, i, &opt->schedule)) continue;
         Schedule schedule = opt->schedule;
         InstanceOf row = of;
         int said = diag_count(s);
@@ -213,7 +233,8 @@ int candidate_best(const Candidate *c, int n) {
 const char *candidate_text(Arena *a, const Candidate *c, const Schedule *given) {
     Buf t = {0};
     for (int i = 0; c->from && i < c->from->n; i++)
-        buf_printf(&t, "%s%s = %lld", t.n ? ", " : "", c->from->value[i].name, (long long)c->from->value[i].ival);
+        if (!is_given(&c->from->value[i], given))
+            buf_printf(&t, "%s%s = %lld", t.n ? ", " : "", c->from->value[i].name, (long long)c->from->value[i].ival);
     for (int i = 0; i < schedule_field_count; i++) {
         size_t at = schedule_fields[i].offset;
         int  v = *(const int *)(const void *)((const char *)&c->schedule + at);
