@@ -14,6 +14,7 @@ typedef struct CompileOptions {
     bool          in_graph;                // for a launch of a graph, which begins before the one before has ended: what cost_of expects of it
     bool          general;                 // the variant that assumes nothing of the arguments
     bool          line_info;               // .loc directives
+    uint32_t      less;                    // bytes of shared memory that rings leave free besides: what a first attempt lacked (llvm/file.c)
     const char   *after;                   // stop after this pass
     const char   *dump_dir;                // NN-pass.tir after each pass
     void        (*timing)(void *ctx, const char *stage, double ms);
@@ -51,7 +52,7 @@ const PassInfo *pass_info(int i);          // in the order in which they run
 
 // Runs the tile passes on f. Returns false (with a diagnostic in the session) when the kernel cannot be lowered.
 bool  lower_run(Fn *f, const CompileOptions *opt);
-// LLVM module of several kernels -> text. Each fn must have been lowered. `llvm` and `ptx` may be NULL.
+// LLVM module of several kernels -> text. Each fn must have been lowered; fns[i] is another one afterwards where smaller rings were needed. `llvm` and `ptx` may be NULL.
 bool  lower_emit(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx);
 // a module for each: ptx[0 .. n)
 bool  lower_emit_each(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *ptx);

@@ -403,6 +403,7 @@ static bool jobs_emit(Batch *b) {
     for (int i = 0; i < k; i++) {
         Job *j = todo[i];
         j->ptx = made[i];
+        j->fn = fn[i];
         if (alone) emit_alone(rt, j);
         if ((!fine && !alone) || (b->each && j->words->n)) continue;
         j->info = j->fn->launch;

@@ -271,7 +271,7 @@ static int64_t received_bytes(const Hop *h) {
 }
 
 static int stages(Hop *h) {
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
+    int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
     if (h->nest) room -= stored_bytes(h);                      // beside the rings
     room -= hop_seen_bytes(h) + received_bytes(h);
     if (!h->chained && !h->nsources && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm/room.c

@@ -136,7 +136,7 @@ static bool one_round(Hop *h) {
 
 // Three groups by 192 x 192 with two slots: three stages, 1 % slower.
 static int slots(const Hop *h) {
-    int64_t room = (int64_t)h->opt->target->smem_block - SYNC_BYTES - h->once_bytes -
+    int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - SYNC_BYTES - h->once_bytes -
                    SLOTS * hop_storing(h) * SLOT_ROWS * SPAN;
     return h->bands > 1 && h->stage_bytes[0] && hop_stages_in(h, room) < BAND_STAGES ? 1 : SLOTS;
 }

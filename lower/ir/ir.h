@@ -111,6 +111,7 @@ struct Fn {                         // one kernel, specialised
     Region   body;
     uint32_t nvals;
     const struct Target *target;    // ptx/ptx.h; NULL before lower_run
+    const struct CompileOptions *with;      // what lower_run was given
     int      level;                 // 1 or 2
     bool     fast;                  // variant that may assume launch->facts
 
@@ -139,6 +140,7 @@ struct Fn {                         // one kernel, specialised
 
     // roles and rings: pipeline.c, hopper*.c
     uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`
+    uint32_t over;                  // bytes that a block lacks, where smaller rings are to be tried (llvm/file.c)
     int      groups;                // consumer warp groups of a kernel with roles, else 0
     int      walks;                 // at most so many blocks go from program to program; 0: each program has its block
     int      cluster;               // blocks of a cluster, which load for each other what several of them want; 0: none

@@ -75,6 +75,31 @@ static int start_threads(pthread_t *thread, Work *w) {
     return n;
 }
 
+// The kernel anew, with rings that leave what the first attempt lacked, and twice as much where that was not enough. NULL: diagnostics say why it cannot be.
+static Fn *smaller(Session *s, const Fn *f) {
+    CompileOptions opt = *f->with;
+    opt.less = 2 * opt.less + ((f->over + 1023) & ~1023u);
+    if (opt.less > opt.target->smem_block / 2) opt.less = opt.target->smem_block / 2;
+    int said = diag_count(s);
+    Fn *g = ir_build(s, f->kernel);
+    if (!g) return NULL;
+    for (int i = 0; i < g->launch->nparams; i++) g->launch->params[i].fixed = f->launch->params[i].fixed;
+    g->early = f->early;
+    g->chosen = f->chosen;
+    if (!lower_run(g, &opt)) return NULL;
+    diag_forget(s, said);                                      // its warnings have been said
+    return g;
+}
+
+static bool any_smaller(Session *s, Fn **fns, int n) {
+    bool any = false;
+    for (int i = 0; i < n && diag_errors(s) == 0; i++) {
+        Fn *again = fns[i]->over ? smaller(s, fns[i]) : NULL;
+        if (again) fns[i] = again, any = true;
+    }
+    return any && diag_errors(s) == 0;
+}
+
 // Each kernel's own module, whole: text[i]. The newest PTX version that any of them needs, or 0: a diagnostic.
 static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *text) {
     PtxOptions po = {.verify = opt->verify};
@@ -87,8 +112,11 @@ static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *te
     pthread_cond_init(&w.more, NULL);
     int nthreads = start_threads(thread, &w);
     for (int i = 0; i < n; i++) {
-        unit[i] = ptx_open(opt->target, &po);
-        gen_kernel(s, fns[i], opt, unit[i]);
+        for (unit[i] = NULL; !unit[i] || any_smaller(s, &fns[i], 1);) {
+            if (unit[i]) ptx_close(unit[i]);
+            unit[i] = ptx_open(opt->target, &po);
+            gen_kernel(s, fns[i], opt, unit[i]);
+        }
         if (ptx_version(unit[i]) > version) version = ptx_version(unit[i]);
         made(&w, i + 1);
     }
@@ -120,8 +148,12 @@ static bool joined(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *
 
 static bool together(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
     PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
-    PtxUnit *unit = ptx_open(opt->target, &po);
-    for (int i = 0; i < n; i++) gen_kernel(s, fns[i], opt, unit);
+    PtxUnit *unit = NULL;
+    while (!unit || any_smaller(s, fns, n)) {
+        if (unit) ptx_close(unit);
+        unit = ptx_open(opt->target, &po);
+        for (int i = 0; i < n; i++) gen_kernel(s, fns[i], opt, unit);
+    }
     bool ok = diag_errors(s) == 0 && ptx_finish(unit, llvm, ptx);
     if (!ok && diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit));
     ptx_close(unit);

@@ -5,6 +5,9 @@
 //     scratch   one area for conversions, sorts and operands on their way to the tensor cores, as large as the largest;
 //               over the rings, where those are through
 //     the rest  slots of reductions and scans across warps
+//
+// What the rest takes is known when code is made, long after rings were laid out by what it would take. Where a block has too little, the kernel is made anew
+// with smaller rings (llvm/file.c), and the error comes when those are not the reason.
 #include "lower/llvm/gen.h"
 
 #include <string.h>
@@ -117,6 +120,10 @@ static void help(Room *r) {
 void gen_check_room(Gen *g) {
     const LaunchInfo *l = g->f->launch;
     if (l->smem <= g->opt->target->smem_block) return;
+    if (g->f->buffer_bytes && g->f->with->less < g->opt->target->smem_block / 2) {
+        g->f->over = l->smem - g->opt->target->smem_block;
+        return;
+    }
     Room r = {.g = g};
     r.d = diag(g->session, E_smem_overflow, g->f->kernel->span, l->entry, kib(l->smem), g->opt->target->name,
                kib(g->opt->target->smem_block));

@@ -105,6 +105,9 @@ static void verify(Fn *f, const char *pass) {
 bool lower_run(Fn *f, const CompileOptions *opt) {
     f->fast = !opt->general;
     f->target = opt->target;
+    CompileOptions *with = NEW(f->arena, CompileOptions);
+    *with = *opt;
+    f->with = with;
     if (opt->verify) verify(f, "build");
     if (opt->dump_dir && !dump(f, opt->dump_dir, 0, "build")) return false;
     if (opt->after && !strcmp(opt->after, "build")) return true;

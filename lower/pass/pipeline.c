@@ -273,7 +273,7 @@ static bool past_last(const Pipe *p, int trips) {
 static bool choose_stages(Pipe *p) {
     // of one warp, in a block
     uint32_t programs = (uint32_t)(p->f->launch->threads / (p->f->warps * 32));
-    uint32_t once = 0, each = 0, room = p->opt->target->smem_block / programs, taken = p->inner ? p->f->buffer_bytes : 0;
+    uint32_t once = 0, each = 0, room = (p->opt->target->smem_block - p->opt->less) / programs, taken = p->inner ? p->f->buffer_bytes : 0;
     for (int i = 0; i < p->n; i++) *(p->ring[i].load ? &each : &once) += p->ring[i].bytes;
     uint32_t stage = staging(p), store = stage ? storing(p) : 0;
     taken += reducing(p) + (stage > store ? stage : store) + once;

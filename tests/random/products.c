@@ -15,6 +15,10 @@
 //         y1[m, n] = v - max(v over n);                         y0[m, j] = acc;
 //     }                                                     }
 //
+// A third kind has up to three products in one loop, of batches, between bounds, under a condition, of masked and mirrored operands:
+//
+//     for k in s .. K by 32 { t0 += dot(a[j, m, k], b0[k, n]);  t1 += dot(a[j, m, k], b1[k, n]); }      y0[j, m, n] = t0 * 0.125 + max(t1, 0.0);
+//
 // Operands lie either way round; of one product the rows of either may be those that data names, a[ids[k], m], and it may stand in a loop over n
 // that is the program's. What comes before and after products is drawn; dimensions are primes, one, tiles and
 // their neighbours. Seeds decide the schedule, too: stages, walking, clusters, warps.
@@ -37,7 +41,7 @@ static const char *either(Draw *d, const char *one, const char *other) { return 
 static bool sideways(const char *dims, char first) { return dims[0] != first; }
 static const char *index_of(bool turned, const char *straight, const char *across) { return turned ? across : straight; }
 
-typedef struct Kernel { Buf params, body; } Kernel;
+typedef struct Kernel { Buf params, body; bool batch; } Kernel;      // batch: results have an index j before the others
 
 // What follows a product, a value of the axes m and `col`.
 static void epilogue(Draw *d, Kernel *k, char col, const char *start, Buf *v) {
@@ -71,18 +75,19 @@ static void results(Draw *d, Kernel *k, char col, Elem e, uint32_t keep, Program
     p->nouts = 1 + (int)roll(d, 2);
     bool turned = chance(d, 30), rows = chance(d, 50);
     for (int i = 0; i < p->nouts; i++) p->exact[i] = whole;
+    const char *js = k->batch ? "J, " : "", *j = k->batch ? "j, " : "";
     if (keep & 1) {
         if (turned)
-            buf_printf(&k->params, ", y0: out %s[%c, M]", small, dim),
-                buf_printf(&k->body, "    y0[%c, m] = v as %s;\n", col, small);
+            buf_printf(&k->params, ", y0: out %s[%s%c, M]", small, js, dim),
+                buf_printf(&k->body, "    y0[%s%c, m] = v as %s;\n", j, col, small);
         else
-            buf_printf(&k->params, ", y0: out %s[M, %c]", small, dim),
-                buf_printf(&k->body, "    y0[m, %c] = v as %s;\n", col, small);
+            buf_printf(&k->params, ", y0: out %s[%sM, %c]", small, js, dim),
+                buf_printf(&k->body, "    y0[%sm, %c] = v as %s;\n", j, col, small);
     }
     if (p->nouts < 2 || !(keep & 2)) return;
-    buf_printf(&k->params, ", y1: out %s[M, %c]", other, dim);
-    if (rows) buf_printf(&k->body, "    y1[m, %c] = v - %s(v over %c);\n", col, either(d, "max", "sum"), col);
-    else buf_printf(&k->body, "    y1[m, %c] = v;\n", col);
+    buf_printf(&k->params, ", y1: out %s[%sM, %c]", other, js, dim);
+    if (rows) buf_printf(&k->body, "    y1[%sm, %c] = v - %s(v over %c);\n", j, col, either(d, "max", "sum"), col);
+    else buf_printf(&k->body, "    y1[%sm, %c] = v;\n", j, col);
 }
 
 static void one_product(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid) {
@@ -153,6 +158,56 @@ static void two_products(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *gri
     p->size[3] = chance(d, 70) ? dk : 1 + (int)roll(d, (uint32_t)dk);
 }
 
+// A matrix of rows m or n and of k, either way round, of each j or of all; how it is read.
+static void operand(Draw *d, Kernel *k, Buf *use, const char *name, const char *type, char row, bool batch) {
+    char outer = chance(d, 60) ? row : 'k', inner = outer == 'k' ? row : 'k';
+    const char *at = inner == 'k' && chance(d, 8) ? "K - 1 - k" : inner == 'k' ? "k" : row == 'm' ? "m" : "n";
+    bool between = batch && chance(d, 30), before = batch && !between;
+    buf_printf(&k->params, ", %s: %s[%s%c, %s%c]", name, type, before ? "J, " : "", outer - 'a' + 'A', between ? "J, " : "", inner - 'a' + 'A');
+    buf_printf(use, "%s[%s%c, %s%s]", name, before ? "j, " : "", outer, between ? "j, " : "", at);
+}
+
+static void several_products(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid) {
+    static const int rows[] = {8, 16, 32, 64, 64, 128, 192}, cols[] = {8, 16, 32, 64, 96, 128}, depths[] = {16, 32, 64, 128};
+    static const Elem elems[] = {EL_bf16, EL_f16, EL_bf16, EL_i8, EL_f8e4m3, EL_u8};
+    static const char *const bounds[] = {"K", "K", "K", "s * 16 .. K", "s .. K", "0 .. K - s"}, *const masks[] = {NULL, NULL, NULL, "k + 9 > m", "k <= m"};
+    static const char *const joined[2][3] = {{"t0", "t0 * 0.125 + max(t1, 0.0)", "t0 - t1 + t2"}, {"t0", "t0 + max(t1, 3)", "t0 - t1 + t2"}};
+    Elem e = PICK(d, elems);
+    const char *left = elem_name(e), *right = e == EL_u8 ? either(d, "u8", "i8") : e == EL_f8e4m3 ? either(d, "f8e4m3", "f8e5m2") : left;
+    int n = 1 + (int)roll(d, 3), bm = PICK(d, rows), bn = PICK(d, cols);
+    while (n * bm * bn > 128 * 128) bm = PICK(d, rows), bn = PICK(d, cols);
+    bool whole = e == EL_i8 || e == EL_u8, shared = chance(d, 60), guarded = chance(d, 15);
+    bool of_left = chance(d, 30), of_right = chance(d, 30);
+    k->batch = of_left || of_right;
+    buf_puts(&k->params, "s: i32");
+    Buf loop = {0}, a = {0}, v = {0};
+    for (int i = 0; i < n; i++) {
+        const char *mask = PICK(d, masks), names[6] = {'a', (char)('0' + i), 0, 'b', (char)('0' + i), 0};
+        if (!i || !shared) {
+            buf_free(&a), a = (Buf){0};
+            if (mask) buf_printf(&a, "where(%s, ", mask);
+            operand(d, k, &a, names, left, 'm', of_left);
+            if (mask) buf_puts(&a, ", 0)");
+        }
+        buf_printf(&k->body, "    var t%d = zeros<%s>(m, n);\n", i, whole ? "i32" : "f32");
+        buf_printf(&loop, "t%d += dot(%s, ", i, a.p);
+        operand(d, k, &loop, names + 3, right, 'n', of_right);
+        buf_puts(&loop, " over k);  ");
+    }
+    const char *range = PICK(d, bounds);
+    buf_printf(&k->body, "    %sfor k in %s by %d { %s}%s\n", guarded ? "if s > 0 { " : "", range, PICK(d, depths), loop.p, guarded ? " }" : "");
+    buf_printf(&k->body, "    let u = %s;\n", joined[whole][n - 1]);
+    bool scaled = whole && chance(d, 50);
+    if (scaled) buf_puts(&k->body, "    let w = u as f32 * 0.0078125;\n");
+    if (whole && !scaled) buf_puts(&v, "u"); else epilogue(d, k, 'n', scaled ? "w" : "u", &v);
+    buf_printf(&k->body, "    let v = %s;\n", v.p);
+    buf_printf(grid, "%sm in M by %d, n in N by %d", k->batch ? "j in J, " : "", bm, bn);
+    results(d, k, 'n', whole && !scaled ? EL_i32 : EL_f32, keep, p);
+    buf_free(&loop), buf_free(&a), buf_free(&v);
+    for (int i = 0; i < R_DIMS; i++) p->size[i] = PICK(d, sizes);
+    if (k->batch) p->size[2] = 1 + (int)roll(d, 3);
+}
+
 static void schedule(Draw *d, Program *p) {
     static const int some[] = {2, 3, 4};
     if (chance(d, 25)) p->schedule.stages = PICK(d, some);
@@ -167,7 +222,8 @@ void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
     Buf grid = {0};
     roll(&d, 2), roll(&d, 2);
     *p = (Program){.dim = {'M', 'N', 'J', 'K'}};
-    (chance(&d, 60) ? one_product : two_products)(&d, keep, p, &k, &grid);
+    uint32_t kind = roll(&d, 100);
+    (kind < 40 ? one_product : kind < 65 ? two_products : several_products)(&d, keep, p, &k, &grid);
     schedule(&d, p);
     buf_printf(text, "kernel k(%s)\n    grid (%s)\n{\n%s}\n", k.params.p, grid.p, k.body.p);
     buf_free(&k.params), buf_free(&k.body), buf_free(&grid);
