@@ -289,8 +289,13 @@ static bool function_of_c(const Spot *s) { return at_items(s) && is(s, T_NAME) &
 static bool pointer_after(const Spot *s) { return is(s, T_STAR) && after(s, T_NAME) && is_type(s->p, s->before) && takes(s, T_LBRACKET) && takes(s, T_RPAREN); }
 static bool shape_round(const Spot *s) { return is(s, T_LPAREN) && after(s, T_NAME) && is_type(s->p, s->before) && takes(s, T_LBRACKET) && !takes(s, T_PLUS); }
 static bool parameters_joined(const Spot *s) { return is(s, T_NAME) && s->here[1].kind == T_COLON && takes(s, T_COMMA) && takes(s, T_RPAREN) && !takes(s, T_PLUS); }
+static bool mode_before(const Spot *s) { return parameters_joined(s) && (after(s, T_OUT) || after(s, T_INOUT) || after(s, T_STRIDED)); }
+static bool shape_twice(const Spot *s) { return is(s, T_LBRACKET) && after(s, T_RBRACKET) && takes(s, T_RPAREN) && takes(s, T_COMMA) && !takes(s, T_PLUS); }
+static bool else_of_value(const Spot *s) { return is(s, T_ELSE) && takes(s, T_SEMI) && takes(s, T_PLUS); }
 static bool second_dots(const Spot *s) { return is(s, T_DOTDOT) && takes(s, T_BY); }
-static bool schedule_of_kernel(const Spot *s) { return is(s, T_WITH) && takes(s, T_LBRACE) && takes(s, T_GRID); }
+static bool schedule_of_kernel(const Spot *s) {
+    return (is(s, T_WITH) || (is(s, T_NAME) && s->here[1].kind == T_ASSIGN)) && takes(s, T_LBRACE) && takes(s, T_GRID);
+}
 static bool number_typed(const Spot *s) { return is(s, T_NAME) && after(s, T_NAME) && takes(s, T_RGEN) && takes(s, T_ASSIGN) && is_type(s->p, s->before); }
 static bool grid_colon(const Spot *s) { return is(s, T_COLON) && takes(s, T_DOTDOT) && in_brackets_of(s, "grid"); }
 
@@ -350,6 +355,9 @@ static const Rule rules[] = {
     {arrow_function,    "a function of one expression is `fn square(x: float) = x * x;`", NULL},
     {one_equals,        "equality is `==`", "=="},
     {word_or,           "logical or is `||`", "||"},
+    {mode_before,       "`out`, `inout` and `strided` stand before the type: `y: out f32[N]`", NULL},
+    {shape_twice,       "all dimensions stand in one pair of brackets: `f32[M, N]`", NULL},
+    {else_of_value,     "`else` stands behind an index, and says what is read outside of the tensor: `x[i] else 1`; a choice is written `c ? a : b`", NULL},
     {parameters_joined, "a comma stands between parameters", NULL},
     {typed_assignment,  "`let` takes the type of its value; `var x: f32 = ...` states one, and `... as f32` converts", NULL},
 };

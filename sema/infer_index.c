@@ -78,11 +78,26 @@ static void help_row(Check *c, Diag *d, const TensorRef *t, const Node *n) {
     diag_help(d, "the whole of a dimension is `:`, and what a function walks as a tensor is a view: `|i in %s| %s[%.*s, i]`", dim, t->name->s, (int)at.n, at.p);
 }
 
+// `let y = x[n];  y[n] = y;`: the tensor has lost its name.
+static bool help_hidden(const Check *c, Diag *d, const Node *name) {
+    const Bind *near = name->kind == N_name ? scope_find(c->scope, name->sym) : NULL;
+    for (const Scope *sc = near ? c->scope : NULL; sc; sc = sc->up) {
+        for (const Bind *b = sc->first; b; b = b->next) {
+            if (b->name != name->sym || b == near || b->ent.kind != EN_tensor) continue;
+            diag_label(d, near->span, "from here on this is `%s`", name->sym->s);
+            diag_help(d, "it hides the tensor `%s`: give it another name", name->sym->s);
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool resolve(Check *c, const Node *n, TensorRef **out, Ent *idx) {
     Ent base = eval(c, n->kid[0]);
     if (base.kind != EN_tensor) {
         if (base.kind == EN_error) return false;
         Diag *d = report(c, E_not_tensor, n->kid[0]->span, ent_text(c, base));
+        if (help_hidden(c, d, n->kid[0])) return false;
         bool none = false;
         for (uint32_t i = 2; i < n->nkid; i++) none = none || is_new_axis(n->kid[i]);
         if (base.kind == EN_value && !base.x->type.ptr && base.x->type.naxes) {
