@@ -11,6 +11,8 @@
 // 10000 x 1024 f32 by 64 programs of 3 x 157 trips: 250 us, of which its longest loop is a third). A later loop over what the first one has read
 // waits only for what shared memory does not hold of it (pass/keep.c), and brings that trip by trip: it stores, or has lanes to mask.
 //
+// A loop whose trips read what it carries runs twice where its parts meet: each adds up its own trips first.
+//
 // They overlap, but not wholly: the sum of their cubes counts. Few programs with long loops wait most: for them S programs
 // share a loop (split.c), which costs joining S parts. Fitted to what an H200 took (tests/lower/test_cost_rows.c).
 //
@@ -199,6 +201,7 @@ typedef struct Work {
     int64_t outer;                     // trips of the outermost loop, the most of any
     int     meetings;
     bool    meets, alike;              // parts of it may meet after each loop; whatever is given, they could
+    bool    runs;                      // parts have to add up first: a loop of the same trips before the first one, and its loads twice
     double  first, later;              // trips of the first loop that loads, and of all after it
     int     laters;                    // those
     int     usual;                     // warps that nobody has to give; 0: they are given
@@ -216,14 +219,23 @@ typedef struct Waits { double first, later; } Waits;
 static Waits waits_of(const Work *w, const Target *t, int warps, int parts, bool meet) {
     double each = (double)w->all.lanes / (32.0 * warps), first = ceil(w->first / parts), later = meet || parts < 2 ? w->later / parts : 0;
     meet &= parts > 1;
-    if (!kept_by(w, warps, meet) || (parts > 1 && !meet)) return (Waits){each <= OVERLAP_LANES ? first / OVERLAP : first, later};
+    double waits = each <= OVERLAP_LANES ? first / OVERLAP : first;
+    if (w->runs && meet) later += waits;
+    if (!kept_by(w, warps, meet) || (parts > 1 && !meet)) return (Waits){waits, later};
     double bytes = (double)w->keep.loads * (double)keep_tile_bytes(&w->keep), room = floor((t->smem_block - OTHER) / bytes), more = later - room * w->laters;
     return (Waits){first / keep_trips_ahead(&w->keep), more > 0 ? more : 0};
 }
 
 static double launch_us(const Work *w, const Target *t, double programs, double bytes, int warps, int per_block, int parts) {
+    Rows twice = w->all;
     const Rows *r = &w->all;
-    bool meet = w->meets && programs * parts <= t->sms, several = w->laters && w->alike && programs * 2 <= t->sms && programs * parts <= t->sms;
+    if (w->runs && parts > 1) {
+        twice.elements *= 2;
+        twice.ends += 1;
+        bytes *= 1.5;
+        r = &twice;
+    }
+    bool meet = w->meets && programs * parts <= t->sms, several = (w->laters || w->runs) && w->alike && programs * 2 <= t->sms && programs * parts <= t->sms;
     Waits waits = several ? waits_of(w, t, warps, parts, meet) : (Waits){-1, 0};
     if (parts < 2) return work_us(r, t, programs, bytes, warps, per_block, 1, waits.first) + waits.later * LATENCY;
     double join = JOIN + JOIN_PART * parts + r->carried * parts / JOIN_RATE;
@@ -284,7 +296,8 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
         bytes += (double)n * elem_bytes(x->elem) * (x->mode == PM_INOUT ? 2 : 1);
     }
     bool sized = launch_by_dims(f->launch->programs, dims, &programs);
-    Work w = {.all = {.facts = facts_new(f), .dims = dims, .known = true}, .alike = share_meets(f)};
+    Work w = {.all = {.facts = facts_new(f), .dims = dims, .known = true}};
+    w.alike = share_meets(f, &w.runs);
     w.meets = w.alike && given->split != 1 && !given->cluster;
     int  blocks = given->cluster || given->split || given->warps ? 1 : share_blocks(f, t, dims);
     if (blocks > 1 && !(w.meets && sized && programs * FEW_CLUSTERS <= t->sms)) {   // a long row: a cluster's, whatever there is of them

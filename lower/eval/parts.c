@@ -129,6 +129,8 @@ void eval_part_get(Eval *e, const Step *s) {
     const Op *op = s->op, *put = op->in[1]->def;
     struct Parts *p = parts_of(e, put, scalar_int(e, op->in[0]));
     if (p->come < p->n) { eval_fault(e, op->span, "part_get: %d of %d parts are there", p->come, p->n); return; }
+    int64_t n = op->nin > 2 ? scalar_int(e, op->in[2]) : p->n;
+    if (n < 0 || n > p->n) { eval_fault(e, op->span, "part_get: %lld of %d parts", (long long)n, p->n); return; }
     const Slot **from = NEW_N(e->arena, const Slot *, p->n);
     Slot *slice = put->attr == PUT_scattered ? NEW_N(e->arena, Slot, p->n) : NULL;
     for (int k = 0; k < p->n; k++) {
@@ -137,7 +139,7 @@ void eval_part_get(Eval *e, const Step *s) {
         slice_slot(e, op, &put->in[2 + op->attr]->type, scalar_int(e, put->in[1]), from[k], &slice[k]);
         from[k] = &slice[k];
     }
-    join_slots(e, op, p->n, from);
+    join_slots(e, op, n ? (int)n : 1, from);                       // of none it may be anything
     for (int k = 0; slice && k < p->n; k++) slot_clear(e, &slice[k]);
 }
 

@@ -48,6 +48,7 @@ void check_part_join(Check *c, const Op *op) {
 
 void check_part_get(Check *c, const Op *op) {
     check_part_take(c, op);
+    if (op->nin > 2) want_scalar_int(c, op, 2, "how many parts");
     if (op->sub == TR_argmax || op->sub == TR_argmin)
         problem(c, "parts are not joined by %s", sub_name(SUB_REDUCE, op->sub));
     if ((op->sub == TR_any || op->sub == TR_every) && !is_bool(op->out[0])) problem(c, "any and every are of bool");

@@ -369,6 +369,7 @@ typedef struct Joining {
     Elem          e;                     // in which it is done: storage floats as f32
     int           regs, parts, sharers;  // threads that hold the same, a power of two
     LLVMValueRef  mine, none;            // this thread's number among them; the result over no parts
+    LLVMValueRef  upto;                  // i64: of parts below this one; NULL: of all
 } Joining;
 
 static void load_wide(Gen *g, const Joining *j, LLVMValueRef part, LLVMValueRef *out) {
@@ -383,8 +384,9 @@ static void join_step(Gen *g, const Joining *j, LLVMValueRef step, bool last, LL
     if (j->sharers > 1) {
         part = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, step, gen_i64(g, j->sharers), ""), j->mine, "");
         there = last ? LLVMBuildICmp(g->B, LLVMIntSLT, part, gen_i64(g, j->parts), "") : NULL;
-        if (there) part = LLVMBuildSelect(g->B, there, part, gen_i64(g, 0), "");
     }
+    if (j->upto) there = LLVMBuildICmp(g->B, LLVMIntSLT, part, j->upto, "");
+    if (there) part = LLVMBuildSelect(g->B, there, part, gen_i64(g, 0), "");
     load_wide(g, j, part, more);
     for (int r = 0; r < j->regs; r++) {
         if (there) more[r] = LLVMBuildSelect(g->B, there, more[r], j->none, "");
@@ -455,8 +457,9 @@ void emit_part_get(Gen *g, Op *op) {
         LLVMValueRef k = packed(g, g->lane, lanes, 0, NULL);
         k = packed(g, g->warp, warps, ones(lanes), k);
         j.mine = LLVMBuildZExt(g->B, k, g->i64, "");
-        j.none = nothing(g, &j);
     }
+    if (op->nin > 2) j.upto = gen_get64(g, op->in[2], 0);
+    if (j.upto || j.sharers > 1) j.none = nothing(g, &j);
     int steps = (j.parts + j.sharers - 1) / j.sharers, unrolled = j.regs * steps <= FULL_UNROLL || steps <= 2 ? steps : 1;
     LLVMValueRef *sum = NEW_N(g->arena, LLVMValueRef, j.regs), *more = NEW_N(g->arena, LLVMValueRef, j.regs);
     bool ragged = j.parts % j.sharers != 0;

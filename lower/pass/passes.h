@@ -68,7 +68,7 @@ bool has_effect(const Op *op);                          // stores, prints, whate
 // ---- others --------------------------------------------------------------------------------------
 
 bool unrolls(const Fn *f);                              // unroll.c: does it have loops over neighbours?
-bool share_meets(Fn *f);                                       // share.c: whether parts of a program would; f as built
+bool share_meets(Fn *f, bool *runs);                           // share.c: whether parts of a program would, some to add up first; f as built
 int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // share.c: of a cluster, for such a row; f as built
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);   // schedule.c: of a program; programs a block
 int  blocks_wanted(const Fn *f);                        // registers.c: a multiprocessor; 1: no spills before occupancy
