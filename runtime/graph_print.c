@@ -12,6 +12,7 @@
 
 #include "runtime/graph.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void label(const TGraph *g, int value, Buf *out) {
@@ -146,14 +147,15 @@ bool plan_print(const Plan *p, const char *target, Buf *out, Buf *err) {
     if (!print_launches(p, out, err)) return false;
     buf_puts(out, "\nvalues\n");
     uint64_t kept = 0;
+    bool *read = checked_alloc(sizeof *read * (size_t)(g->nvalues + 1));
+    for (int l = 0; l < p->nlaunches; l++)
+        for (int k = 0; k < p->launch[l]->launch->kernel->nparams; k++)
+            if (p->launch[l]->launch->args[k].tensor >= 0) read[plan_root(g, p->launch[l]->launch->args[k].tensor)] = true;
     for (int i = 0; i < g->nvalues; i++) {
         if (g->values[i].kind != TG_view) value_line(p, i, out);
-        bool read = false;
-        for (int l = 0; g->values[i].fixed && l < p->nlaunches && !read; l++)
-            for (int k = 0; k < p->launch[l]->launch->kernel->nparams; k++)
-                read |= p->launch[l]->launch->args[k].tensor >= 0 && plan_root(g, p->launch[l]->launch->args[k].tensor) == i;
-        if (read) kept += plan_bytes(&g->values[i]);
+        if (read[i] && g->values[i].fixed) kept += plan_bytes(&g->values[i]);
     }
+    free(read);
     uint64_t live = plan_live_bytes(p);
     buf_printf(out, "\narena %llu bytes; %llu are live at once", (unsigned long long)p->arena_bytes,
                (unsigned long long)live);

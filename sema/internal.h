@@ -84,7 +84,12 @@ typedef struct TensorRef {          // a tensor, as names see it
 // ---- scope.c -------------------------------------------------------------------------------------
 
 typedef struct Bind { Sym name; Ent ent; Span span; bool used; struct Bind *next; } Bind;
-struct Scope { Scope *up, *inner, *beside; Bind *first; };      // inner, and what is beside that: blocks in this one
+struct Scope {
+    Scope *up, *inner, *beside;                              // inner, and what is beside that: blocks in this one
+    Bind  *first;
+    Bind **slot;                                             // of many: by their names' addresses, the newest of each; NULL: few
+    uint32_t n, size;
+};
 
 Scope *scope_new(Check *c, Scope *up);
 Scope *scope_push(Check *c);                                 // makes it current

@@ -1,5 +1,6 @@
 // Names. A scope is a short list of bindings with a scope around it; lists are searched in order,
-// newest first, since symbols are interned and a comparison is one instruction.
+// newest first, since symbols are interned and a comparison is one instruction. Long ones, as the values of a graph of
+// thousands of launches, have a table.
 //
 // Order around a kernel's body: block scopes, parameters and compile-time names, the file's items and
 // imports, the prelude (lang/std/prelude.tk), and behind all of them the builtins, which are a table.
@@ -23,7 +24,26 @@ Scope *scope_push(Check *c) {
 
 void scope_pop(Check *c, Scope *was) { c->scope = was; }
 
+enum { SHORT = 32 };
+
+// Where a name is, or would be.
+static Bind **slot_of(const Scope *sc, Sym name) {
+    uint32_t at = (uint32_t)(((uintptr_t)name >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (sc->size - 1);
+    while (sc->slot[at] && sc->slot[at]->name != name) at = (at + 1) & (sc->size - 1);
+    return &sc->slot[at];
+}
+
+static void make_table(Check *c, Scope *sc) {
+    sc->size = sc->slot ? sc->size * 2 : 4 * SHORT;
+    sc->slot = NEW_N(c->a, Bind *, sc->size);
+    for (Bind *b = sc->first; b; b = b->next) {              // newest first
+        Bind **at = slot_of(sc, b->name);
+        if (!*at) *at = b;
+    }
+}
+
 Bind *scope_find_here(const Scope *sc, Sym name) {
+    if (sc->slot) return *slot_of(sc, name);
     for (Bind *b = sc->first; b; b = b->next) {
         if (b->name == name) return b;
     }
@@ -57,6 +77,9 @@ Bind *scope_bind(Check *c, Scope *sc, Sym name, Ent e, Span span) {
     Bind *b = NEW(c->a, Bind);
     *b = (Bind){.name = name, .ent = e, .span = span, .next = sc->first};
     sc->first = b;
+    sc->n++;
+    if (sc->slot ? sc->n * 2 > sc->size : sc->n > SHORT) make_table(c, sc);
+    else if (sc->slot) *slot_of(sc, name) = b;
     return b;
 }
 

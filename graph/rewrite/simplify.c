@@ -18,7 +18,9 @@ typedef struct Merge {
     Ix      *start;              // .. and where its own begin
     Node   **biased;             // by node id: the product of this kind that it adds a bias to, or NULL
     Node   **bias;               // .. and the biases of all
-    uint8_t *mark;
+    uint8_t *mark;               // by node id, while something is looked for; 0 else
+    VEC(int) *users;             // by node id
+    VEC(Node *) open, marked;
 } Merge;
 
 static bool mergeable(const Rewrite *r, const Node *n) {
@@ -33,32 +35,47 @@ static bool alike(const Node *a, const Node *b) {
 
 static bool joins(const Node *e) { return e->kind == G_ew || e->kind == G_cast || e->kind == G_view; }
 
+static void mark(Merge *m, Node *n, uint8_t bits) {
+    if ((m->mark[n->id] & bits) == bits) return;
+    if (!m->mark[n->id]) vec_push(m->r->g->arena, &m->marked, n);
+    m->mark[n->id] |= bits;
+    vec_push(m->r->g->arena, &m->open, n);
+}
+
+static bool forget_marks(Merge *m, bool result) {
+    for (uint32_t i = 0; i < m->marked.n; i++) m->mark[m->marked.at[i]->id] = 0;
+    m->marked.n = m->open.n = 0;
+    return result;
+}
+
 // Is there an elementwise value that needs both, by elementwise values alone?
-static bool meet(const Merge *m, const Node *a, const Node *b) {
-    memset(m->mark, 0, m->r->n);
-    m->mark[a->id] = 1;
-    m->mark[b->id] |= 2;
-    for (uint32_t i = 0; i < m->r->n; i++) {
-        const Node *e = m->r->g->nodes.at[i];
-        if (!m->r->alive[i] || !joins(e)) continue;
-        for (uint32_t k = 0; k < e->nsrc; k++) m->mark[i] |= m->mark[e->src[k]->id];
-        if (m->mark[i] == 3) return true;
+static bool meet(Merge *m, Node *a, Node *b) {
+    for (uint8_t bit = 1; bit <= 2; bit++) {
+        mark(m, bit == 1 ? a : b, bit);
+        while (m->open.n) {
+            const Node *x = m->open.at[--m->open.n];
+            for (uint32_t i = 0; i < m->users[x->id].n; i++) {
+                Node *user = m->r->g->nodes.at[m->users[x->id].at[i]];
+                if (joins(user)) mark(m, user, bit);
+                if (m->mark[user->id] == 3) return forget_marks(m, true);
+            }
+        }
     }
-    return false;
+    return forget_marks(m, false);
 }
 
 // Is it computed on, and then the left operand of a product with weights? (1: what moves, 2: what is computed.)
-static bool has_epilogue(const Merge *m, const Node *a) {
-    memset(m->mark, 0, m->r->n);
-    m->mark[a->id] = 1;
-    for (uint32_t i = 0; i < m->r->n; i++) {
-        const Node *e = m->r->g->nodes.at[i];
-        if (!m->r->alive[i]) continue;
-        if (e->kind == G_contract && m->mark[e->src[0]->id] & 2 && m->r->constant[e->src[1]->id]) return true;
-        for (uint32_t k = 0; k < e->nsrc && joins(e); k++) m->mark[i] |= m->mark[e->src[k]->id];
-        if (m->mark[i] && e->kind == G_ew) m->mark[i] |= 2;
+static bool has_epilogue(Merge *m, Node *a) {
+    mark(m, a, 1);
+    while (m->open.n) {
+        Node *x = m->open.at[--m->open.n];
+        for (uint32_t i = 0; i < m->users[x->id].n; i++) {
+            Node *user = m->r->g->nodes.at[m->users[x->id].at[i]];
+            if (user->kind == G_contract && user->src[0] == x && m->mark[x->id] & 2 && m->r->constant[user->src[1]->id]) return forget_marks(m, true);
+            if (joins(user)) mark(m, user, (uint8_t)(m->mark[x->id] | (user->kind == G_ew ? 3 : 0)));
+        }
     }
-    return false;
+    return forget_marks(m, false);
 }
 
 // The sum with a bias that is all that a product is used for, or NULL; *bias: its numbers, one for each column.
@@ -134,15 +151,22 @@ static void merge_products(Graph *g) {
                NEW_N(g->arena, Ix, r.n),
                NEW_N(g->arena, Node *, r.n),
                NEW_N(g->arena, Node *, r.n),
-               NEW_N(g->arena, uint8_t, r.n)};
-    for (uint32_t i = 0; i < r.n; i++) {
-        Node *first = g->nodes.at[i], *part[16];
+               NEW_N(g->arena, uint8_t, r.n),
+               arena_alloc(g->arena, (r.n + 1) * sizeof *m.users),              // zeroed
+               {0},
+               {0}};
+    for (uint32_t i = 0; i < r.n; i++)
+        for (uint32_t k = 0; k < g->nodes.at[i]->nsrc && r.alive[i]; k++) vec_push(g->arena, &m.users[g->nodes.at[i]->src[k]->id], (int)i);
+    VEC(Node *) products = {0};
+    for (uint32_t i = 0; i < r.n; i++) if (mergeable(&r, g->nodes.at[i])) vec_push(g->arena, &products, g->nodes.at[i]);
+    for (uint32_t i = 0; i < products.n; i++) {
+        Node *first = products.at[i], *part[16];
         int count = 0;
-        if (!mergeable(&r, first) || m.all[i]) continue;
+        if (m.all[first->id]) continue;
         part[count++] = first;
-        for (uint32_t k = i + 1; k < r.n && count < 16; k++) {
-            Node *other = g->nodes.at[k];
-            if (!mergeable(&r, other) || m.all[k] || !alike(first, other)) continue;
+        for (uint32_t k = i + 1; k < products.n && count < 16; k++) {
+            Node *other = products.at[k];
+            if (!alike(first, other) || m.all[other->id]) continue;
             if (has_epilogue(&m, first)) break;
             bool apart = !has_epilogue(&m, other);
             for (int j = 0; j < count && apart; j++) apart = !meet(&m, part[j], other);

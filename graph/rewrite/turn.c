@@ -195,6 +195,47 @@ static void add_steps(Turn *t, Pairing *p) {
     }
 }
 
+// Is something that computes nothing, and was met for `of`, below e, with what computes between?
+static bool is_beyond(Turn *t, Node *e, uint32_t of, const Node *whole) {
+    uint32_t own = ++t->looked;
+    bool beyond = false;
+    t->open.n = 0;
+    vec_push(t->r->g->arena, &t->open, e);
+    while (t->open.n && !beyond) {
+        const Node *x = t->open.at[--t->open.n];
+        for (uint32_t k = x->nsrc; k-- > 0 && !beyond;) {
+            Node *from = x->src[k];
+            if (from->id <= whole->id || t->seen[from->id] == own) continue;
+            beyond = !turn_computes(from) && t->met[from->id] == of;
+            t->seen[from->id] = own;
+            if (turn_computes(from)) vec_push(t->r->g->arena, &t->open, from);
+        }
+    }
+    return beyond;
+}
+
+// Is there anything that could be a function of its columns? What is made of it, with nothing but what computes between, and of two values side by side.
+// In a long sequence that is soon said of a step, where to look at all that follows is not.
+static bool may_be_turned(Turn *t, Node *whole) {
+    uint32_t of = ++t->looked;
+    bool may = false;
+    t->open.n = t->joined.n = 0;
+    vec_push(t->r->g->arena, &t->open, whole);
+    while (t->open.n) {
+        const Node *x = t->open.at[--t->open.n];
+        for (uint32_t i = 0; i < t->users[x->id].n; i++) {
+            Node *user = t->r->g->nodes.at[t->users[x->id].at[i]];
+            if (t->met[user->id] == of) continue;
+            t->met[user->id] = of;
+            if (!turn_computes(user)) continue;
+            vec_push(t->r->g->arena, &t->open, user);
+            if (t->joins[user->id] && user->kind != G_view && user->elem == whole->elem) vec_push(t->r->g->arena, &t->joined, user);
+        }
+    }
+    for (uint32_t i = 0; i < t->joined.n && !may; i++) may = !is_beyond(t, t->joined.at[i], of, whole);
+    return may;
+}
+
 static bool find(Turn *t, Node *product) {
     Graph *g = t->r->g;
     uint32_t n = t->r->n;
@@ -204,6 +245,7 @@ static bool find(Turn *t, Node *product) {
         p->columns > MOST_COLUMNS)
         return false;
     add_steps(t, p);
+    if (!may_be_turned(t, p->whole)) return false;
     p->below = t->below;
     p->inside = t->inside;
     memset(t->below, 0, n * sizeof *t->below);
@@ -259,6 +301,9 @@ void turn_columns(Graph *g) {
               .of = NEW_N(g->arena, Pairing *, r.n),
               .joins = NEW_N(g->arena, bool, r.n),
               .read = NEW_N(g->arena, uint32_t, r.n),
+              .met = NEW_N(g->arena, uint32_t, r.n),
+              .seen = NEW_N(g->arena, uint32_t, r.n),
+              .users = arena_alloc(g->arena, (r.n + 1) * sizeof *t.users),        // zeroed
               .below = NEW_N(g->arena, bool, r.n),
               .beyond = NEW_N(g->arena, bool, r.n),
               .inside = NEW_N(g->arena, bool, r.n)};
@@ -267,6 +312,7 @@ void turn_columns(Graph *g) {
         const Node *n = g->nodes.at[i];
         for (uint32_t k = 0; k < n->nsrc && turn_computes(n); k++)
             t.joins[i] |= n->kind == G_concat || t.joins[n->src[k]->id];
+        for (uint32_t k = 0; k < n->nsrc && r.alive[i]; k++) vec_push(g->arena, &t.users[n->src[k]->id], (int)i);
         any |= t.joins[i] && r.alive[i];
     }
     for (uint32_t i = 0; i < r.n && any; i++) {

@@ -36,6 +36,9 @@ typedef struct Turn {
     bool    *joins;
     uint32_t *read;                          // by node id: the number of the function that it was last found in
     uint32_t number;
+    VEC(int) *users;                         // by node id: alive nodes
+    uint32_t *met, *seen, looked;            // by node id: the number of the product for which it was last met; of the value
+    VEC(Node *) open, joined;
     bool    *below, *inside, *beyond;        // of the product that is looked at; beyond: with something else than what is moved and computed between
     const Node *from;                        // what nodes are made for that only move
     int      steps;

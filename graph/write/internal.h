@@ -115,6 +115,8 @@ typedef struct Kernel {
     bool    may_step;            // .. there would be some
     VEC(const char *) named;     // what stands in the text for dimensions
     VEC(const char *) names;     // taken
+    const char **name_slot;      // .. the first so many of them, by what they are
+    uint32_t name_slots, in_slots;
     VEC(KCount) counts;
     VEC(const char *) blocks;    // compile-time names, "BN = next_pow2(N) or 1024"; of `BM = $` the default is as `few` says
     KFew    few;

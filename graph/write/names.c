@@ -15,13 +15,27 @@ static const char *const reserved[] = {
     "lowest", "align_up", "leaky_relu", "gelu_tanh", "log1p_exp", "bitcast", "isnan", "precise", "within", "rel", "key", "tan", "atan", "acos", "asin", "power", "static_assert",
 };
 
-static bool is_taken(const Kernel *k, const char *name) {
+static uint32_t slot_of(const Kernel *k, const char *name) {
+    uint32_t at = hash_bytes(0, name, strlen(name)) & (k->name_slots - 1);
+    while (k->name_slot[at] && strcmp(k->name_slot[at], name) != 0) at = (at + 1) & (k->name_slots - 1);
+    return at;
+}
+
+static bool is_named(Kernel *k, const char *name) {
+    if (k->names.n * 2 > k->name_slots) {
+        k->name_slots = k->name_slots ? k->name_slots * 2 : 128;
+        while (k->names.n * 2 > k->name_slots) k->name_slots *= 2;
+        k->name_slot = NEW_N(k->arena, const char *, k->name_slots);
+        k->in_slots = 0;
+    }
+    for (; k->in_slots < k->names.n; k->in_slots++) k->name_slot[slot_of(k, k->names.at[k->in_slots])] = k->names.at[k->in_slots];
+    return k->name_slots && k->name_slot[slot_of(k, name)];
+}
+
+static bool is_taken(Kernel *k, const char *name) {
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (strcmp(reserved[i], name) == 0) return true;
-    if (elem_by_name((Str){name, strlen(name)}) != EL_none) return true;
-    for (uint32_t i = 0; i < k->names.n; i++)
-        if (strcmp(k->names.at[i], name) == 0) return true;
-    return false;
+        if (*reserved[i] == *name && strcmp(reserved[i], name) == 0) return true;
+    return elem_by_name((Str){name, strlen(name)}) != EL_none || is_named(k, name);
 }
 
 const char *g_identifier(Arena *a, const char *text, const char *otherwise) {
@@ -55,16 +69,16 @@ const char *g_dim_word(Graph *g, Ix dim) {
 const char *k_name(Kernel *k, const char *like) {
     const char *name = like;
     size_t n = strlen(like);
-    bool digit = n > 0 && like[n - 1] >= '0' && like[n - 1] <= '9';
+    bool digit = n > 0 && like[n - 1] >= '0' && like[n - 1] <= '9', taken = is_taken(k, like);
     KCount *count = NULL;
-    for (uint32_t i = 0; i < k->counts.n && !count; i++)
+    for (uint32_t i = 0; i < k->counts.n && !count && taken; i++)
         if (strcmp(k->counts.at[i].like, like) == 0) count = &k->counts.at[i];
     int number = count ? count->next : 2;
-    for (; is_taken(k, name); number++)
+    for (; taken && is_taken(k, name); number++)
         name = arena_printf(k->arena, "%s%s%d", like, digit ? "_" : "", number);
     name = arena_printf(k->arena, "%s", name);
     if (count) count->next = number;
-    else vec_push(k->arena, &k->counts, ((KCount){arena_printf(k->arena, "%s", like), number}));
+    else if (taken) vec_push(k->arena, &k->counts, ((KCount){arena_printf(k->arena, "%s", like), number}));
     vec_push(k->arena, &k->names, name);
     return name;
 }
