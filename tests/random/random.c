@@ -5,7 +5,8 @@
 //     random_programs --file FILE SEED       the program in FILE, on the data of SEED: to make a failing one smaller
 //
 // and, with --products before these, those of products.c. With --schedules in front, seeds decide one to five words of the schedule
-// besides, any of those that `with (...)` takes: what is asked for and cannot be is left out, and changes no result.
+// besides, any of those that `with (...)` takes: what is asked for and cannot be is left out, and changes no result. --device=cuda takes a GPU in
+// place of the emulator.
 //
 // Each runs four times: on eval and on emu, twice each, with other junk in dead lanes, beyond every view and in
 // outputs before they are written. An output without float sums must have the same bits in all four; one with
@@ -25,6 +26,7 @@
 typedef struct Outcome { HostTensor out[R_OUTS]; double *bound[R_OUTS]; } Outcome;
 
 static const char *arch_name;
+static Device *device;
 static void (*generator)(uint64_t seed, uint32_t keep, Program *p, Buf *text) = generate;
 static bool schedules;
 
@@ -148,14 +150,12 @@ static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
                               .compile.verify = true,
                               .compile.math = seed % 2 ? 0 : 1,
                               .compile.schedule = p.schedule};
-        Device *device = device_open("emu", NULL, err);
         Runtime *rt = runtime_new(s, device, &opt);
         for (int turn = 0; turn < 2 && ok; turn++)
             ok = launch(rt, &p, k, seed, true, turn, &eval[turn], err) &&
                  launch(rt, &p, k, seed, false, turn, &emu[turn], err);
         ok = ok && agree(&p, keep, eval, emu, err);
         runtime_free(rt);
-        device_close(device);
     }
     if (diag_errors(s)) diag_print(s, stdout, DIAG_short, false);
     for (int i = 0; i < 2; i++) outcome_free(&eval[i]), outcome_free(&emu[i]);
@@ -204,12 +204,15 @@ static bool run_seed(uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-    schedules = argc > 1 && strcmp(argv[1], "--schedules") == 0;
-    argv += schedules, argc -= schedules;
-    bool products = argc > 1 && strcmp(argv[1], "--products") == 0;
-    if (products) generator = generate_products, argv++, argc--;
+    const char *on = "emu";
+    for (; argc > 1; argv++, argc--) {
+        if (strcmp(argv[1], "--schedules") == 0) schedules = true;
+        else if (strcmp(argv[1], "--products") == 0) generator = generate_products;
+        else if (strncmp(argv[1], "--device=", 9) == 0) on = argv[1] + 9;
+        else break;
+    }
     if (argc < 3) {
-        fprintf(stderr, "random_programs [--schedules] [--products] FROM COUNT [ARCH]   or   .. --show SEED\n");
+        fprintf(stderr, "random_programs [--schedules] [--products] [--device=cuda] FROM COUNT [ARCH]   or   .. --show SEED\n");
         return 2;
     }
     if (strcmp(argv[1], "--show") == 0) {
@@ -220,6 +223,8 @@ int main(int argc, char **argv) {
         buf_free(&text);
         return 0;
     }
+    Buf why = {0};
+    if (!(device = device_open(on, NULL, &why))) { fprintf(stderr, "%s: %s\n", on, why.p); return 2; }
     arch_name = argc > 3 && argv[1][0] != '-' ? argv[3] : "sm_90a";
     if (strcmp(argv[1], "--file") == 0 && argc > 3) {
         Buf text = {0}, err = {0};
@@ -227,10 +232,12 @@ int main(int argc, char **argv) {
         for (int c; f && (c = getc(f)) != EOF;) buf_add(&text, &(char){(char)c}, 1);
         bool ok = try(strtoull(argv[3], NULL, 10), ~0u, &text, &err);
         printf("%s\n", ok ? "agrees" : err.p ? err.p : "a message");
+        device_close(device);
         return !ok;
     }
     uint64_t from = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10), failed = 0;
     for (uint64_t i = 0; i < count; i++) failed += !run_seed(from + i);
+    device_close(device);
     printf("%llu programs, %llu failed\n", (unsigned long long)count, (unsigned long long)failed);
     return failed != 0;
 }
