@@ -74,6 +74,7 @@ static LLVMValueRef pack2(Gen *g, LLVMValueRef lo, LLVMValueRef hi, Elem e) {
     if (e == EL_bf16) return gen_asm(g, g->i32, "cvt.rn.bf16x2.f32 $0, $1, $2;", "=r,f,f", 2, a, false, false);
     if (e == EL_f16)  return gen_asm(g, g->i32, "cvt.rn.f16x2.f32 $0, $1, $2;", "=r,f,f", 2, a, false, false);
     if (g->opt->target->has_cvt_f8) {
+        gen_need(g, offsetof(Target, has_cvt_f8));
         LLVMValueRef w = gen_call(g, e == EL_f8e4m3 ? "llvm.nvvm.ff.to.e4m3x2.rn" : "llvm.nvvm.ff.to.e5m2x2.rn", 2, a,
                                   0, NULL);
         return LLVMBuildZExt(g->B, w, g->i32, "");

@@ -15,7 +15,7 @@ static int unit_bytes(const Val *v) { return v->type.ptr ? 8 : elem_bytes((Elem)
 
 static int64_t thread_bytes(const Val *v) {
     int64_t n = (int64_t)layout_regs(v->layout) * unit_bytes(v);
-    return n < 4 ? 4 : n;
+    return (n + 3) & ~(int64_t)3;                              // whole units, the last of which may be half full
 }
 
 // Bytes of one tile: the largest of those that are kept.

@@ -19,5 +19,6 @@ typedef struct Program {
 // elementwise, reductions, scans, loops, small products
 void generate(uint64_t seed, uint32_t keep, Program *p, Buf *text);
 void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text);       // products as tensor cores want them
+void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text);           // long rows, columns, loops over them
 
 #endif

@@ -22,18 +22,10 @@
 // Operands lie either way round; of one product the rows of either may be those that data names, a[ids[k], m], and it may stand in a loop over n
 // that is the program's. What comes before and after products is drawn; dimensions are primes, one, tiles and
 // their neighbours. Seeds decide the schedule, too: stages, walking, clusters, warps.
+#include "tests/random/draw.h"
 #include "tests/random/generate.h"
 
 #include <stdio.h>
-
-typedef struct Draw { uint64_t state; } Draw;
-
-static uint32_t roll(Draw *d, uint32_t n) {
-    d->state = d->state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(d->state >> 33) % n;
-}
-static bool chance(Draw *d, uint32_t percent) { return roll(d, 100) < percent; }
-#define PICK(d, table) ((table)[roll(d, sizeof(table) / sizeof *(table))])
 
 static const int64_t sizes[] = {1, 3, 8, 16, 17, 40, 63, 64, 65, 72, 100, 128, 129, 136, 200};
 

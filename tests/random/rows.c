@@ -1,0 +1,107 @@
+// Random row programs: long rows in several loops, whole rows in one tile, columns, and sums over all, as the passes that keep rows, share them
+// among blocks, walk over them and part their loops want them.
+//
+//     kernel k(x: bf16[M, N], w: f32[N], y0: out f32[M, N], y1: out f32[M], y2: out i32[M])
+//         grid (m in M by 4)
+//     {
+//         var s = zeros(m);  var t = full(-inf, m);  var p = full(-1, m);
+//         for n in N by 512 { s += sum(x[m, n] * w[n] over n); }
+//         for n in N by 256 { t = max(t, max(x[m, n] - 0.5 over n)); }
+//         for n in N by 512 { y0[m, n] = x[m, n] * 2.0 - s; }
+//         y1[m] = t;
+//     }
+//
+// What later loops make of a sum is linear, so that eval's bound says how far off it may be. Dimensions are ragged, short and long, up to 9000.
+#include "tests/random/draw.h"
+#include "tests/random/generate.h"
+
+#include <stdio.h>
+
+// What is reduced: a value's axis over which, how parts are joined, and whether the order changes bits.
+typedef struct Kind { const char *type, *begin, *each, *join; bool exact; } Kind;
+static const Kind kinds[] = {
+    {"f32", "0.0", "sum(%s over %s)", "%s += %s", false},       {"f32", "0.0", "sum(%s over %s)", "%s += %s", false},
+    {"f32", "-inf", "max(%s over %s)", "%s = max(%s, %s)", true}, {"f32", "inf", "min(%s over %s)", "%s = min(%s, %s)", true},
+    {"i32", "0", "sum((%s > 0.25) as i32 over %s)", "%s += %s", true}, {"i32", "7", "max((%s) as i32 over %s)", "%s = max(%s, %s)", true},
+};
+static const char *const values[] = {"%s", "(%s * 0.5)", "(%s - 1.0)", "max(%s, 0.0)", "abs(%s)", "(%s * u)", "where(%s > 0.5, 1.5, u)"};
+
+typedef struct Row { Draw *d; Buf params, body; const char *at, *along; char of; } Row;      // x's index; the axis that is reduced; the dimension of what is left, 0: none
+
+static void value(Row *r, const char *x, Buf *out) {
+    const char *form = PICK(r->d, values);
+    for (const char *c = form; *c; c++) {
+        if (*c == '%') buf_puts(out, x), c++;
+        else if (*c == 'u') buf_printf(out, "w[%s]", r->along);
+        else buf_add(out, c, 1);
+    }
+}
+
+// One loop that reduces into s<i>, or a tile of the whole.
+static void reduced(Row *r, int i, const Kind *k, int block, const char *over) {
+    Buf v = {0}, each = {0};
+    char x[32], s[4];
+    snprintf(x, sizeof x, "(x[%s] as f32)", r->at);
+    snprintf(s, sizeof s, "s%d", i);
+    value(r, x, &v);
+    buf_printf(&each, k->each, v.p, r->along);
+    buf_printf(&r->body, r->of ? "    var %s = full(%s as %s, %c);\n" : "    var %s = %s as %s;\n", s, k->begin, k->type, r->of - 'A' + 'a');
+    buf_printf(&r->body, "    for %s in %s by %d { ", r->along, over, block);
+    if (k->join[3] == '+') buf_printf(&r->body, k->join, s, each.p);
+    else buf_printf(&r->body, k->join, s, s, each.p);
+    buf_puts(&r->body, "; }\n");
+    buf_free(&v), buf_free(&each);
+}
+
+void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
+    static const int64_t lengths[] = {1, 5, 64, 100, 128, 333, 1000, 1024, 2049, 4096, 5000, 8192, 9000}, counts[] = {1, 2, 3, 7, 16, 33};
+    static const int blocks[] = {32, 100, 128, 256, 512, 1024, 2048, 4096}, rows[] = {0, 0, 0, 2, 4, 8};
+    static const char *const elems[] = {"f32", "f32", "bf16", "f16"};
+    Draw d = {seed * 0x9e3779b97f4a7c15u + 11};
+    roll(&d, 2), roll(&d, 2);
+    bool columns = chance(&d, 25), all = !columns && chance(&d, 12), turned = chance(&d, 15);
+    int bm = PICK(&d, rows), n = 1 + (int)roll(&d, 3), block = PICK(&d, blocks);
+    const char *e = PICK(&d, elems), *straight = columns ? "n, m" : "m, n", *dims = columns ? "N, M" : "M, N";
+    Row r = {&d, .at = turned ? columns ? "m, n" : "n, m" : straight, .along = "n", .of = all || (!bm && !columns) ? 0 : 'M'};
+    *p = (Program){.dim = {'M', 'N', 'J', 'K'}, .size = {PICK(&d, counts), PICK(&d, lengths), 3, 3}};
+    if (columns) p->size[0] = PICK(&d, lengths) % 700, p->size[1] = PICK(&d, lengths) % 3000, bm = bm ? bm * 8 : 32, block = block > 256 ? 64 : block;
+    while (bm * block > 16384) block /= 2;
+    if (columns) r.of = 'M';
+    buf_printf(&r.params, "x: %s[%s], w: f32[N]", e, turned ? columns ? "M, N" : "N, M" : dims);
+    bool sums = false;
+    for (int i = 0; i < n; i++) {
+        const Kind *k = &PICK(&d, kinds);
+        reduced(&r, i, k, chance(&d, 70) ? block : block / 2 + 1, all ? "N" : "N");
+        p->exact[i] = k->exact;
+        if (keep >> i & 1) {
+            buf_printf(&r.params, ", y%d: out %s[%s]", i, k->type, all ? "" : "M");
+            buf_printf(&r.body, "    y%d[%s] = s%d;\n", i, all ? "" : "m", i);
+        }
+        sums |= !k->exact;
+    }
+    p->nouts = n;
+    if (!all && chance(&d, 75)) {
+        bool whole = chance(&d, 50);
+        const char *out = whole ? "f32" : e;
+        p->exact[n] = !sums;
+        if (keep >> n & 1) {
+            Buf v = {0}, x = {0};
+            buf_printf(&x, "(x[%s] as f32)", r.at);
+            value(&r, x.p, &v);
+            for (int i = 0; i < n; i++) buf_printf(&v, " - s%d", i);
+            buf_printf(&r.params, ", y%d: out %s[%s]", n, out, dims);
+            buf_printf(&r.body, "    for n in N by %d { y%d[%s] = (%s) as %s; }\n", block, n, straight, v.p, out);
+            buf_free(&v), buf_free(&x);
+        }
+        p->nouts++;
+    }
+    static const int stages[] = {2, 3, 4};
+    if (chance(&d, 20)) p->schedule.stages = PICK(&d, stages);
+    buf_printf(text, "kernel k(%s)\n", r.params.p);
+    if (all) buf_printf(text, "    where M == 1\n");
+    else if (bm) buf_printf(text, "    grid (m in M by %d)\n", bm);
+    else buf_printf(text, "    grid (m in M)\n");
+    buf_printf(text, "{\n%s%s}\n", all ? "    let m = 0;\n" : "", r.body.p);
+    if (all) p->size[0] = 1;
+    buf_free(&r.params), buf_free(&r.body);
+}
