@@ -124,6 +124,25 @@ static void runs_of_another(const Assign *s, const Op *op, const Access *a, cons
     }
 }
 
+// What is stored from the same threads goes out element by element where its rows begin anywhere, or it is a truth, however wide it came in. Small
+// elements should be as few a lane then, so that a warp's lie side by side: bf16 rows of 1000 and 999 joined, 43 us instead of 96 on an H200; x > 0
+// of 64 M bf16 55 instead of 83. (f32 joined so 86 instead of 81.)
+static int narrow_stores(const Assign *s, const Op *op, const Access *a, const Type *t, int first, int vec) {
+    enum { WIDE = 16, SMALL = 4 };
+    if (op->code != OP_T_load || first < 0 || a->contiguous < 0) return vec;
+    for (uint32_t i = 0; i < s->all.n && vec > 1; i++) {
+        const Op *store = s->all.at[i];
+        const Val *v = store->code == OP_T_store ? store->in[1 + store->nidx] : NULL;
+        Access x;
+        if (!v || !is_tile(v) || v->type.rank != t->rank || !assign_subset(&v->type, t)) continue;
+        access_of(s->facts, store, &x);
+        bool along = x.contiguous >= 0 && type_axis(t, x.type.axis[x.contiguous]) == first;
+        int size = elem_bytes(x.elem);
+        if (along && size < SMALL && x.vec * size < WIDE && x.vec < vec) vec = x.vec;
+    }
+    return vec;
+}
+
 // The axis along which what is loaded lies a few elements apart, as windows that move by two.
 static int nearly_contiguous(const Access *a, const Type *t) {
     enum { FEW_APART = 8 };
@@ -138,6 +157,7 @@ const Layout *anchor_access(Assign *s, const Op *op, const Type *t) {
     int first = a.contiguous < 0 ? nearly_contiguous(&a, t) : type_axis(t, a.type.axis[a.contiguous]);
     int vec = op->code == OP_T_atomic ? 1 : a.vec;
     runs_of_another(s, op, &a, t, &first, &vec);
+    vec = narrow_stores(s, op, &a, t, first, vec);
     int64_t per = type_lanes(t) / ((int64_t)s->f->warps * 32);          // no wider than what each lane gets
     while (vec > 1 && vec > per && vec * elem_bytes(a.elem) > 4) vec /= 2;
     return plain_near(s, t, first, vec, neighbours(s, op, &a, t));

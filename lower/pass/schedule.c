@@ -14,6 +14,7 @@
 
 enum { FEW_WARPS = 4 };               // quantising rows of 5120 by 8 and 4 warps 68 and 59 us, of 11008 by 16 and 8 80 and 69; sums along 8192 70 and 65
 enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks fit with 64 registers and more
+enum { SHARED_LEAST = 2048 };         // elements of a trip for them: softmax of 1024 x 393216 bf16 454 us, 529 by 4 warps, 611 by 2
 enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not hold: 128 registers of each thread
 
 // memory: of the largest tile that is read or written; dots: of all products, and of what is computed for their right
@@ -113,7 +114,8 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     int most = s.scans ? 2 * FEW_WARPS : FEW_WARPS;
     bool more = lanes * 4 <= (int64_t)warps * 32 * each * (s.scans ? 4 : 3);
     if (more && warps > most && (s.reduces || s.scans) && !s.dot && !s.sorts) warps /= 2;
-    if (f->shares && warps > SHARED_WARPS) warps = SHARED_WARPS;
+    // of a row that is longer than what its cluster keeps: one block has a multiprocessor to itself
+    if (f->shares && (warps > SHARED_WARPS || (!f->rows_walk && warps < SHARED_WARPS && lanes >= SHARED_LEAST))) warps = SHARED_WARPS;
     if (f->tallies) warps = tally_warps(&s);
     if (opt->schedule.warps) warps = pow2_up(opt->schedule.warps < 32 ? opt->schedule.warps : 32);
     *per_block = warps > 1 || f->cluster || !numbered(&f->body) ? 1 : f->tallies ? TALLY_BESIDE : 4;
