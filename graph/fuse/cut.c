@@ -94,33 +94,35 @@ static void each_dim(Cut *c, const Node *n, DimFn *fn, void *ctx) {
 
 static int bodies(const Node *n) { return n->kind == G_loop ? 1 : n->kind == G_if ? 2 : 0; }
 
-typedef struct Outside { bool *seen; VEC(Node *) found; bool foreign; const Node *of; } Outside;
-
-static void look_outside(Cut *c, Outside *o, Node *n) {
-    if (o->seen[n->id]) return;
-    o->seen[n->id] = true;
-    if (!c->inside[n->id]) { vec_push(c->g->arena, &o->found, n); return; }
-    if (n->kind == G_param) {
-        bool own = false;
-        for (int b = 0; b < bodies(o->of); b++)
-            for (int k = 0; k < o->of->sub.body[b].nparams; k++) own |= o->of->sub.body[b].params[k] == n;
-        o->foreign |= !own;
-    }
-    for (uint32_t k = 0; k < n->nsrc; k++) look_outside(c, o, n->src[k]);
-    for (Node **at = c->captured[n->id]; at && *at; at++) look_outside(c, o, *at);
+static bool has_param(const Node *n, const Node *param) {
+    for (int b = 0; b < bodies(n); b++)
+        for (int k = 0; k < n->sub.body[b].nparams; k++)
+            if (n->sub.body[b].params[k] == param) return true;
+    return false;
 }
 
 // What the bodies of n read from outside of them; is n itself of a trip of another?
 static bool capture(Cut *c, Node *n) {
-    Outside o = {.seen = NEW_N(c->g->arena, bool, c->n), .of = n};
+    bool *seen = NEW_N(c->g->arena, bool, n->id + 1), foreign = false;
+    VEC(Node *) found = {0};
     for (int b = 0; b < bodies(n); b++)
-        for (int k = 0; k < n->sub.body[b].nresults; k++) look_outside(c, &o, n->sub.body[b].results[k]);
-    if (o.foreign)                                            // what it reads of the other's trip is found through it
-        for (int b = 0; b < bodies(n); b++)
-            for (int k = 0; k < n->sub.body[b].nresults; k++) vec_push(c->g->arena, &o.found, n->sub.body[b].results[k]);
-    vec_push(c->g->arena, &o.found, NULL);
-    c->captured[n->id] = o.found.at;
-    return o.foreign;
+        for (int k = 0; k < n->sub.body[b].nresults; k++) {
+            Node *r = n->sub.body[b].results[k];
+            seen[r->id] = true;
+            if (c->inside[r->id]) vec_push(c->g->arena, &found, r);        // of another's trip, perhaps: found through it
+        }
+    uint32_t results = found.n;
+    for (uint32_t i = n->id; i-- > 0;) {
+        Node *e = c->g->nodes.at[i];
+        if (!seen[i]) continue;
+        if (!c->inside[i]) { vec_push(c->g->arena, &found, e); continue; }
+        foreign |= e->kind == G_param && !has_param(n, e);
+        for (uint32_t k = 0; k < e->nsrc; k++) seen[e->src[k]->id] = true;
+        for (Node **at = c->captured[i]; at && *at; at++) seen[(*at)->id] = true;
+    }
+    vec_push(c->g->arena, &found, NULL);
+    c->captured[n->id] = found.at + (foreign ? 0 : results);
+    return foreign;
 }
 
 typedef void ReadFn(Cut *c, void *ctx, Node *n);
@@ -263,6 +265,7 @@ static int value_of(Cut *c, int *number, const Node *n, int program) {
     const char *name = n->name;
     for (uint32_t i = 0; i < c->g->outputs.n; i++)
         if (c->g->outputs.at[i].node == n) name = c->g->outputs.at[i].name;
+    if (!name && n->kind == G_proj && n->from && strchr(n->from, ' ')) name = strchr(n->from, ' ') + 1;      // its node's, of the model
     if (!name) name = arena_printf(c->g->arena, "part_%u", c->values.n + 1);
     vec_push(c->g->arena, &c->values, ((GBetween){n->id, name, program, (Elem)n->elem, n->rank}));
     number[n->id] = (int)c->values.n;
@@ -277,18 +280,23 @@ static int input_number(const Graph *g, const Node *n) {
 
 typedef struct TurnReads { bool *seen; int turn; } TurnReads;
 
-static void read_on_host(Cut *c, void *ctx, Node *n);
-static void size_on_host(Cut *c, void *ctx, Ix dim) {
-    if (c->maker[dim->value] && c->turn[c->maker[dim->value]->id] == ((TurnReads *)ctx)->turn) read_on_host(c, ctx, c->maker[dim->value]);
+static void see_value(Cut *c, void *ctx, Node *n) { (void)c; ((TurnReads *)ctx)->seen[n->id] = true; }
+static void see_maker(Cut *c, void *ctx, Ix dim) {
+    const Node *m = c->maker[dim->value];
+    TurnReads *t = ctx;
+    if (m && c->turn[m->id] == t->turn) t->seen[m->id] = true;
 }
 
-static void read_on_host(Cut *c, void *ctx, Node *n) {
-    TurnReads *t = ctx;
-    if (t->seen[n->id]) return;
-    t->seen[n->id] = true;
-    if (!c->native[n->id] || (c->own[n->id] && c->turn[n->id] < t->turn)) return;     // it is there
-    each_read(c, n, read_on_host, t);
-    each_dim(c, n, size_on_host, t);
+// Does a turn have n from before: from a program, or an earlier turn?
+static bool is_there(const Cut *c, const Node *n, int turn) { return !c->native[n->id] || (c->own[n->id] && c->turn[n->id] < turn); }
+
+static void see_all(Cut *c, TurnReads *t) {
+    for (uint32_t i = c->n; i-- > 0;) {
+        Node *n = c->g->nodes.at[i];
+        if (!t->seen[i] || is_there(c, n, t->turn)) continue;
+        each_read(c, n, see_value, t);
+        each_dim(c, n, see_maker, t);
+    }
 }
 
 static const int *kept_ints(Graph *g, const Ints *v, int *n) {
@@ -325,14 +333,15 @@ static void list_turn(Cut *c, int turn, int *number) {
         for (uint32_t k = 0; k < g->outputs.n; k++) result |= g->outputs.at[k].node == n;
         if (!c->host[i] || c->turn[i] != turn || c->inside[i] || !c->native[i]) continue;
         if (!(c->own[i] && !g_results(n, &(int){0}) && n->kind != G_sort) && !result) continue;
-        read_on_host(c, &t, n);
+        t.seen[i] = true;
         vec_push(g->arena, &makes, value_of(c, number, n, 0));
     }
+    see_all(c, &t);
     for (uint32_t i = 0; i < c->n; i++) {
         Node *n = g->nodes.at[i];
         if (!t.seen[i] || g_results(n, &(int){0})) continue;
         if (n->kind == G_input) vec_push(g->arena, &inputs, input_number(g, n));
-        else if (!c->native[i] || (c->own[i] && c->turn[i] < turn)) vec_push(g->arena, &reads, value_of(c, number, n, c->native[i] ? 0 : c->program[i]));
+        else if (is_there(c, n, turn)) vec_push(g->arena, &reads, value_of(c, number, n, c->native[i] ? 0 : c->program[i]));
     }
     at->from = turn_text(c, t.seen, turn);
     at->makes = kept_ints(g, &makes, &at->nmakes);

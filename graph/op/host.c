@@ -16,21 +16,23 @@ static int64_t count_of(const GTensor *t) {
 
 // ---- NonZero, Compress -------------------------------------------------------------------------------
 
-// A bool of any shape -> the positions of what is true, one column each.
+// A bool of any shape -> the positions of what is true, one row each: rows of a size that is known, whatever is found.
 static bool run_nonzero(const void *attr, const GTensor *in, int nin, GTensor *out, int nout, char *error,
                         size_t error_size) {
     const uint8_t *flag = in->data;
-    int64_t n = count_of(in), found = 0, k = 0;
+    int64_t n = count_of(in), found = 0;
     (void)attr, (void)nin, (void)nout;
     for (int64_t i = 0; i < n; i++) found += flag[i] != 0;
-    out->shape[0] = in->rank;
-    out->shape[1] = found;
+    out->shape[0] = found;
+    out->shape[1] = in->rank;
     if (!g_tensor_alloc(out)) return no_memory(error, error_size);
     int64_t *at = out->data;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n && found > 0; i++) {
         int64_t rest = i;
-        for (int d = in->rank; flag[i] != 0 && d-- > 0; rest /= in->shape[d]) at[d * found + k] = rest % in->shape[d];
-        k += flag[i] != 0;
+        if (flag[i] == 0) continue;
+        for (int d = in->rank; d-- > 0; rest /= in->shape[d]) at[d] = rest % in->shape[d];
+        at += in->rank;
+        found--;
     }
     return true;
 }
@@ -44,9 +46,10 @@ static Node *nonzero_of(Op *op, const Node *flags) {
     char why[64];
     for (int d = 0; d < in.rank; d++) in.shape[d] = flags->shape[d]->value;
     if (!run_nonzero(NULL, &in, 1, &out, 1, why, sizeof why)) return op_error(op, "%s", why);
-    Node *at = g_const(op->g, EL_i64, 2, out.shape, out.data);
+    int64_t found = out.shape[0], rank = out.shape[1], *columns = NEW_N(op->g->arena, int64_t, found * rank + 1);
+    for (int64_t i = 0; i < found * rank; i++) columns[i % rank * found + i / rank] = ((const int64_t *)out.data)[i];
     g_tensor_free(&out);
-    return at;
+    return g_const(op->g, EL_i64, 2, (int64_t[]){rank, found}, columns);
 }
 
 // [rank, found] i64
@@ -55,8 +58,8 @@ static Node *nonzero(Op *op, Node *flags) {
     if (flags == NULL) return NULL;
     Node *known = op_fold(op, flags);
     if (known != NULL) return nonzero_of(op, known);
-    GType type = {EL_i64, 2, (Ix[]){ix(g, flags->rank), ix_dim_fresh(g, "found", 0, IX_DIM_MAX)}};
-    return g_proj(g, g_host(g, &host_nonzero, NULL, 0, &flags, 1, &type, 1), 0);
+    GType type = {EL_i64, 2, (Ix[]){ix_dim_fresh(g, "found", 0, IX_DIM_MAX), ix(g, flags->rank)}};
+    return g_transpose(g, g_proj(g, g_host(g, &host_nonzero, NULL, 0, &flags, 1, &type, 1), 0), (int[]){1, 0});
 }
 
 static Node *lower_nonzero(Op *op) {
@@ -201,12 +204,44 @@ static Box box_at(const float *p, bool centre) {
     return b;
 }
 
-static bool overlaps(Box a, Box b, float threshold) {
-    float side[2];
-    for (int i = 0; i < 2; i++) side[i] = fminf(a.hi[i], b.hi[i]) - fmaxf(a.lo[i], b.lo[i]);
-    if (!(side[0] > 0 && side[1] > 0 && a.area > 0 && b.area > 0)) return false;
-    float both = side[0] * side[1], all = a.area + b.area - both;
-    return all > 0 && both / all > threshold;
+// Boxes that were taken, edges apart, so that several are compared at once. One without an area overlaps nothing, and is none of them.
+enum { AT_ONCE = 16 };
+typedef struct Taken { float *lo[2], *hi[2], *area; int64_t n; } Taken;
+
+static bool taken_new(Taken *t, int64_t most) {
+    size_t room = (size_t)(most + AT_ONCE);
+    float *all = calloc(room * 5, sizeof *all);              // what is past the end is compared, and passed over
+    *t = (Taken){{all, all + room}, {all + 2 * room, all + 3 * room}, all + 4 * room, 0};
+    return all != NULL;
+}
+
+static void take(Taken *t, Box b) {
+    if (!(b.area > 0)) return;
+    for (int i = 0; i < 2; i++) t->lo[i][t->n] = b.lo[i], t->hi[i][t->n] = b.hi[i];
+    t->area[t->n++] = b.area;
+}
+
+// Does it lie over one of them by more than the threshold?
+static bool overlaps(const Taken *t, Box b, float threshold) {
+    for (int64_t at = 0; at < t->n && b.area > 0; at += AT_ONCE) {
+        float both[AT_ONCE];
+        int   any = 0;
+        for (int k = 0; k < AT_ONCE; k++) {
+            float side[2];
+            for (int i = 0; i < 2; i++) {
+                float lo = t->lo[i][at + k], hi = t->hi[i][at + k];
+                side[i] = (hi < b.hi[i] ? hi : b.hi[i]) - (lo > b.lo[i] ? lo : b.lo[i]);
+            }
+            both[k] = side[0] * side[1];
+            any |= (side[0] > 0) & (side[1] > 0);
+            if (!(side[0] > 0) || !(side[1] > 0)) both[k] = 0;
+        }
+        for (int k = 0; k < AT_ONCE && any && at + k < t->n; k++) {
+            float all = t->area[at + k] + b.area - both[k];
+            if (both[k] > 0 && all > 0 && both[k] / all > threshold) return true;
+        }
+    }
+    return false;
 }
 
 // boxes [B, N, 4], scores [B, C, N], most i64[1], overlap f32[1], least score f32[1] -> [found, 3]: batch, class, box.
@@ -220,23 +255,23 @@ static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, 
     int64_t *order = malloc((size_t)room * 2 * sizeof *order), *spare = order != NULL ? order + room : NULL;
     int64_t *picked = malloc((size_t)(batches * classes * keep + 1) * 3 * sizeof *picked);
     float *negative = malloc((size_t)room * sizeof *negative);
+    Taken taken;
     (void)nin, (void)nout;
-    bool ok = order != NULL && picked != NULL && negative != NULL;
+    bool ok = taken_new(&taken, keep) && order != NULL && picked != NULL && negative != NULL;
     for (int64_t b = 0; b < batches && ok; b++)
         for (int64_t c = 0; c < classes; c++) {
             const float *score = (const float *)in[1].data + (b * classes + c) * n,
                         *boxes = (const float *)in[0].data + b * n * 4;
             int64_t begin = found, candidates = 0;
+            taken.n = 0;
             for (int64_t i = 0; i < n; i++) negative[i] = -score[i];
             for (int64_t i = 0; i < n; i++)
                 if (score[i] > least) order[candidates++] = i;
             sort_rows(&(Rows){(const char *)negative, EL_f32, 1, sizeof(float)}, order, spare, candidates);
             for (int64_t i = 0; i < candidates && found - begin < keep; i++) {
                 Box box = box_at(boxes + order[i] * 4, centre);
-                bool taken = true;
-                for (int64_t k = begin; k < found && taken; k++)
-                    taken = !overlaps(box, box_at(boxes + picked[k * 3 + 2] * 4, centre), threshold);
-                if (!taken) continue;
+                if (overlaps(&taken, box, threshold)) continue;
+                take(&taken, box);
                 memcpy(picked + found++ * 3, (int64_t[]){b, c, order[i]}, 3 * sizeof *picked);
             }
         }
@@ -244,7 +279,7 @@ static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, 
     out->shape[1] = 3;
     ok = ok && g_tensor_alloc(out);
     if (ok) memcpy(out->data, picked, (size_t)found * 3 * sizeof *picked);
-    free(order), free(picked), free(negative);
+    free(order), free(picked), free(negative), free(taken.lo[0]);
     return ok || no_memory(error, error_size);
 }
 
