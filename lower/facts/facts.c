@@ -215,6 +215,8 @@ static bool of_grid(const Val *v) {
     return d && d->code == OP_T_program;
 }
 
+static int64_t bits_up_to(int64_t x) { return x ? (int64_t)(UINT64_MAX >> __builtin_clzll((uint64_t)x)) : 0; }
+
 static Range binary_range(Facts *s, const Op *d) {
     Range a = fact_range(s, d->in[0]), b = fact_range(s, d->in[1]);
     if ((d->sub == OP_div || d->sub == OP_rem) && of_grid(d->in[0]) && b.hi > 0) b.lo = max64(b.lo, 1);
@@ -235,6 +237,9 @@ static Range binary_range(Facts *s, const Op *d) {
         return (Range){0, a.lo >= 0 ? min64(a.hi, max64(b.hi - 1, 0)) : max64(b.hi - 1, 0)};
     case OP_and:
         if (a.lo >= 0 && b.lo >= 0) return (Range){0, min64(a.hi, b.hi)};
+        break;
+    case OP_or: case OP_xor:                           // no bit above the highest of both
+        if (a.lo >= 0 && b.lo >= 0) return (Range){d->sub == OP_or ? max64(a.lo, b.lo) : 0, bits_up_to(max64(a.hi, b.hi))};
         break;
     case OP_shr:
         if (a.lo >= 0) return (Range){0, a.hi};

@@ -286,6 +286,11 @@ static void choice(void **state) {
     assert_true(choose(&w, "matmul", (Shape){2048, 2048, 512}, &short_sums));                  // two tiles a multiprocessor
     assert_int_equal(value_of(short_sums.kernel, "BN"), 128);
     assert_int_equal(short_sums.schedule.pingpong, 2);
+    assert_int_equal(short_sums.schedule.cluster, 2);                                          // in pairs; in a graph their weights would not come early
+    w.opt.in_graph = true;
+    assert_true(choose(&w, "matmul", (Shape){2048, 2048, 512}, &short_sums));
+    assert_int_equal(short_sums.schedule.cluster, 0);
+    w.opt.in_graph = false;
     // no faster, where it was measured
     assert_int_equal(c.schedule.cluster, 0);
     assert_true(kernel_choose(w.s, (InstanceOf){w.file, sema_find_kernel(w.file, "matmul"), &set, 1, known, 3}, &w.opt, &c));          // what the caller sets stays
