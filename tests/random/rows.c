@@ -11,6 +11,11 @@
 //         y1[m] = t;
 //     }
 //
+// or whole rows in a tile, in order, summed up, taken from elsewhere, several of these one after the other:
+//
+//     let n = N by 512;
+//     let t0 = sort((x[m, n] as f32) over n, descending = true);      let t1 = take(t0, N - 1 - n over n);      let t2 = cummax(t1 over n, reverse = true);
+//
 // What later loops make of a sum is linear, so that eval's bound says how far off it may be. Dimensions are ragged, short and long, up to 9000.
 #include "tests/random/draw.h"
 #include "tests/random/generate.h"
@@ -53,12 +58,59 @@ static void reduced(Row *r, int i, const Kind *k, int block, const char *over) {
     buf_free(&v), buf_free(&each);
 }
 
+// Steps that keep a row's axis; %s is the step before.
+static const char *const steps[] = {
+    "sort(%s over n)", "sort(%s over n, descending = true)", "cummax(%s over n)", "cummin(%s over n, reverse = true)", "cummax(%s over n, exclusive = true)",
+    "take(%s, N - 1 - n over n)", "take(%s, n - 3 over n)", "take(%s, n * 7 % 64 over n, other = 0.5)", "where(n % 3 == 1, %s, 0.25)", "max(%s, w[n])", "abs(%s)",
+};
+static const char *const ends[] = {
+    "max(%s over n)", "min(%s over n)", "argmax(%s over n) as f32", "argmin(%s over n) as f32", "sum((%s > 0.25) as i32 over n) as f32", "take(cumsum((%s > 0.0) as i32 over n), length(n) - 1 over n) as f32",
+};
+
+static void whole_rows(Draw *d, uint32_t keep, Program *p, Buf *text) {
+    static const int64_t lengths[] = {1, 3, 31, 64, 100, 128, 250, 333, 512, 777, 1000, 1024, 2000};
+    int64_t n = PICK(d, lengths), lanes = 1;
+    while (lanes < n) lanes *= 2;
+    if (chance(d, 40)) lanes *= 2;
+    if (chance(d, 25)) lanes = n + (int64_t)roll(d, 30);
+    int bm = lanes <= 256 && chance(d, 40) ? 1 << roll(d, 4) : 0, count = 1 + (int)roll(d, 4);
+    const char *e = chance(d, 50) ? "f32" : chance(d, 50) ? "bf16" : "f16";
+    Buf params = {0}, body = {0}, v = {0};
+    bool turned = chance(d, 20);
+    buf_printf(&params, "x: %s[%s], w: f32[N]", e, turned ? "N, M" : "M, N");
+    buf_printf(&body, "    let n = N by %lld;\n", (long long)lanes);
+    buf_printf(&v, "(x[%s] as f32)", turned ? "n, m" : "m, n");
+    for (int i = 0; i < count; i++) {
+        buf_printf(&body, "    let t%d = ", i);
+        buf_printf(&body, PICK(d, steps), v.p);
+        buf_puts(&body, ";\n");
+        buf_free(&v), v = (Buf){0};
+        buf_printf(&v, "t%d", i);
+    }
+    *p = (Program){.dim = {'M', 'N', 'J', 'K'}, .size = {1 + roll(d, 20), n, 3, 3}, .nouts = 3, .exact = {true, true, true}};
+    for (int i = 0; i < 3; i++) {
+        Buf end = {0};
+        buf_printf(&end, PICK(d, ends), v.p);
+        if (keep >> i & 1) {
+            buf_printf(&params, ", y%d: out f32[%s]", i, i ? "M" : "M, N");
+            if (i) buf_printf(&body, "    y%d[m] = %s;\n", i, end.p);
+            else buf_printf(&body, "    y0[m, n] = %s;\n", v.p);
+        }
+        buf_free(&end);
+    }
+    buf_printf(text, "kernel k(%s)\n    grid (m in M", params.p);
+    if (bm) buf_printf(text, " by %d", bm);
+    buf_printf(text, ")\n{\n%s}\n", body.p);
+    buf_free(&params), buf_free(&body), buf_free(&v);
+}
+
 void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
     static const int64_t lengths[] = {1, 5, 64, 100, 128, 333, 1000, 1024, 2049, 4096, 5000, 8192, 9000}, counts[] = {1, 2, 3, 7, 16, 33};
     static const int blocks[] = {32, 100, 128, 256, 512, 1024, 2048, 4096}, rows[] = {0, 0, 0, 2, 4, 8};
     static const char *const elems[] = {"f32", "f32", "bf16", "f16"};
     Draw d = {seed * 0x9e3779b97f4a7c15u + 11};
     roll(&d, 2), roll(&d, 2);
+    if (chance(&d, 35)) { whole_rows(&d, keep, p, text); return; }
     bool columns = chance(&d, 25), all = !columns && chance(&d, 12), turned = chance(&d, 15);
     int bm = PICK(&d, rows), n = 1 + (int)roll(&d, 3), block = PICK(&d, blocks);
     const char *e = PICK(&d, elems), *straight = columns ? "n, m" : "m, n", *dims = columns ? "N, M" : "M, N";
