@@ -235,6 +235,7 @@ bool         gen_divide_tile(Gen *g, Op *op);                      // false: ele
 bool         gen_halves(Gen *g, const Op *cast, int reg);
 // ---- llvm/reduce.c
 LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b);    // not argmax, argmin
+LLVMValueRef gen_neutral(LLVMTypeRef t, TReduce kind, Elem e);                         // joined with what it changes nothing
 // v[0 .. n), of a part each in the threads that differ in these bits: joined, the same in each; kept: lane bits that
 // tell elements apart
 void gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *v, int n, uint32_t lane_bits,

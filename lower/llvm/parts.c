@@ -428,17 +428,6 @@ static LLVMValueRef packed(Gen *g, LLVMValueRef of, uint32_t mask, int to, LLVMV
     return with;
 }
 
-static LLVMValueRef nothing(Gen *g, const Joining *j) {
-    double x = reduce_neutral(j->kind, j->e);
-    if (j->e == EL_bool) return LLVMConstInt(g->i1, x != 0, 0);
-    if (j->e == EL_f32 || j->e == EL_f64) return LLVMConstReal(j->e == EL_f32 ? g->f32 : g->f64, x);
-    int bits = elem_bits(j->e);
-    bool is_signed = elem_is_signed(j->e);
-    uint64_t all = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
-    uint64_t v = isinf(x) ? (x > 0 ? (is_signed ? all >> 1 : all) : (is_signed ? (all >> 1) + 1 : 0)) : (uint64_t)(int64_t)x;
-    return LLVMConstInt(LLVMIntTypeInContext(g->C, (unsigned)bits), v & all, 0);
-}
-
 void emit_part_get(Gen *g, Op *op) {
     if (op->in[1]->def->attr == PUT_scattered) { gen_scattered(g, op); return; }
     const Val *o = op->out[0];
@@ -459,7 +448,7 @@ void emit_part_get(Gen *g, Op *op) {
         j.mine = LLVMBuildZExt(g->B, k, g->i64, "");
     }
     if (op->nin > 2) j.upto = gen_get64(g, op->in[2], 0);
-    if (j.upto || j.sharers > 1) j.none = nothing(g, &j);
+    if (j.upto || j.sharers > 1) j.none = gen_neutral(elem_is_storage(e) ? g->f32 : gen_type(g, o), j.kind, j.e);
     int steps = (j.parts + j.sharers - 1) / j.sharers, unrolled = j.regs * steps <= FULL_UNROLL || steps <= 2 ? steps : 1;
     LLVMValueRef *sum = NEW_N(g->arena, LLVMValueRef, j.regs), *more = NEW_N(g->arena, LLVMValueRef, j.regs);
     bool ragged = j.parts % j.sharers != 0;

@@ -6,6 +6,7 @@
 // result (the output's layout has the reduced bits as replicas). Dead lanes hold the neutral element: the
 // pass `lanes` saw to that.
 #include "lower/llvm/gen.h"
+#include "lower/pass/reduction.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,12 @@ LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef
     case TR_every: return LLVMBuildAnd(g->B, a, b, "");
     default:       return gen_fun(g, kind == TR_max ? TF_max : TF_min, e, a, b, NULL);
     }
+}
+
+LLVMValueRef gen_neutral(LLVMTypeRef t, TReduce kind, Elem e) {
+    double x = reduce_neutral(kind, e);
+    if (elem_is_float(e)) return LLVMConstReal(t, x);
+    return LLVMConstInt(t, (unsigned long long)(x >= 0x1p63 ? elem_is_signed(e) ? INT64_MAX : -1 : (int64_t)x), 1);
 }
 
 // The better of two, the lower index on ties; NaN is better than any number.

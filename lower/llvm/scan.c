@@ -35,12 +35,6 @@ static LLVMValueRef join(Scan *s, LLVMValueRef a, LLVMValueRef b) {
     return a && b ? gen_join(s->g, s->kind, s->e, a, b) : a ? a : b;
 }
 
-static LLVMValueRef neutral(Scan *s, LLVMTypeRef t) {
-    double x = reduce_neutral(s->kind, s->e);
-    if (elem_is_float(s->e)) return LLVMConstReal(t, x);
-    return LLVMConstInt(t, (unsigned long long)(x >= 0x1p63 ? elem_is_signed(s->e) ? INT64_MAX : -1 : (int64_t)x), 1);
-}
-
 static bool leads(const Scan *s, int r) { return s->run[r] == r && s->group[r] == r; }
 
 // Group `hi` comes after group `lo`: what it has before it grows, and they are one from here, called `name`.
@@ -87,7 +81,7 @@ static void across_lanes(Scan *s, int bit) {
     LLVMValueRef after = LLVMBuildICmp(g->B, s->down ? LLVMIntEQ : LLVMIntNE, mine, gen_i32(g, 0), "");
     for (int r = 0; r < s->n; r++) {
         if (!leads(s, r)) continue;
-        LLVMValueRef other = gen_shuffle_xor(g, s->total[r], 1 << bit), none = neutral(s, LLVMTypeOf(other));
+        LLVMValueRef other = gen_shuffle_xor(g, s->total[r], 1 << bit), none = gen_neutral(LLVMTypeOf(other), s->kind, s->e);
         for (int k = 0; k < s->n; k++)
             if (s->run[k] == k && s->group[k] == r)
                 s->before[k] = LLVMBuildSelect(g->B, after, join(s, other, s->before[k]),
@@ -128,7 +122,7 @@ static void across_warps(Scan *s, const int *bit, int n) {
     }
     for (int r = 0, k = 0; r < s->n; r++) {
         if (!leads(s, r)) continue;
-        LLVMValueRef sum = NULL, lower = neutral(s, LLVMTypeOf(s->total[r]));
+        LLVMValueRef sum = NULL, lower = gen_neutral(LLVMTypeOf(s->total[r]), s->kind, s->e);
         for (int c = 0; c < 1 << n; c++) {
             int w = 0, in_order = s->down ? (1 << n) - 1 - c : c;
             for (int b = 0; b < n; b++) w |= (in_order >> b & 1) << bit[b];
@@ -209,7 +203,7 @@ void emit_scan(Gen *g, Op *op) {
     give_total(&s);
     for (int r = 0; r < s.n; r++) {
         LLVMValueRef v = join(&s, s.before[s.run[r]], op->flags & EXCLUSIVE ? s.last[r] : s.pre[r]);
-        if (!v) v = neutral(&s, LLVMTypeOf(s.pre[r]));
+        if (!v) v = gen_neutral(LLVMTypeOf(s.pre[r]), s.kind, s.e);
         gen_set(g, o, r, widen ? gen_from_f32(g, v, (Elem)o->type.elem) : v);
     }
 }

@@ -22,19 +22,29 @@
 
 #include <stdio.h>
 
-// What is reduced: a value's axis over which, how parts are joined, and whether the order changes bits.
+// What is reduced: how parts are joined, and whether the order changes bits. A type of NULL is that of the values.
 typedef struct Kind { const char *type, *begin, *each, *join; bool exact; } Kind;
-static const Kind kinds[] = {
-    {"f32", "0.0", "sum(%s over %s)", "%s += %s", false},       {"f32", "0.0", "sum(%s over %s)", "%s += %s", false},
-    {"f32", "-inf", "max(%s over %s)", "%s = max(%s, %s)", true}, {"f32", "inf", "min(%s over %s)", "%s = min(%s, %s)", true},
+static const Kind floats[] = {
+    {NULL, "0.0", "sum(%s over %s)", "%s += %s", false},      {NULL, "0.0", "sum(%s over %s)", "%s += %s", false},
+    {NULL, "-inf", "max(%s over %s)", "%s = max(%s, %s)", true}, {NULL, "inf", "min(%s over %s)", "%s = min(%s, %s)", true},
     {"i32", "0", "sum((%s > 0.25) as i32 over %s)", "%s += %s", true}, {"i32", "7", "max((%s) as i32 over %s)", "%s = max(%s, %s)", true},
 };
-static const char *const values[] = {"%s", "(%s * 0.5)", "(%s - 1.0)", "max(%s, 0.0)", "abs(%s)", "(%s * u)", "where(%s > 0.5, 1.5, u)"};
+static const Kind integers[] = {
+    {NULL, "3", "sum(%s over %s)", "%s += %s", true},         {NULL, "-100000", "max(%s over %s)", "%s = max(%s, %s)", true},
+    {NULL, "100000", "min(%s over %s)", "%s = min(%s, %s)", true}, {NULL, "1", "prod(%s | 1 over %s)", "%s = %s * (%s)", true},
+    {"i32", "0", "sum((%s > 5) as i32 over %s)", "%s += %s", true},
+};
+static const char *const of_floats[] = {"%s", "(%s * 0.5)", "(%s - 1.0)", "max(%s, 0.0)", "abs(%s)", "(%s * u)", "where(%s > 0.5, 1.5, u)"};
+static const char *const of_integers[] = {"%s", "(%s * 3)", "(%s - 1)", "max(%s, 0)", "abs(%s)", "(%s + u)", "where(%s > 5, 7, u)", "(%s ^ 21)"};
+// What is stored, and what is computed of it.
+static const char *const elems[][2] = {
+    {"f32", "f32"}, {"f32", "f32"}, {"bf16", "f32"}, {"f16", "f32"}, {"bf16", "f32"}, {"f64", "f64"}, {"i8", "i32"}, {"u8", "i32"}, {"i32", "i32"}, {"i16", "i64"}, {"i64", "i64"}, {"f8e4m3", "f32"},
+};
 
-typedef struct Row { Draw *d; Buf params, body; const char *at, *along; char of; } Row;      // x's index; the axis that is reduced; the dimension of what is left, 0: none
+typedef struct Row { Draw *d; Buf params, body; const char *at, *along, *type; bool whole; char of; } Row;      // x's index; the axis that is reduced; of the values; integers; the dimension of what is left, 0: none
 
 static void value(Row *r, const char *x, Buf *out) {
-    const char *form = PICK(r->d, values);
+    const char *form = r->whole ? PICK(r->d, of_integers) : PICK(r->d, of_floats);
     for (const char *c = form; *c; c++) {
         if (*c == '%') buf_puts(out, x), c++;
         else if (*c == 'u') buf_printf(out, "w[%s]", r->along);
@@ -46,11 +56,12 @@ static void value(Row *r, const char *x, Buf *out) {
 static void reduced(Row *r, int i, const Kind *k, int block, const char *over) {
     Buf v = {0}, each = {0};
     char x[32], s[4];
-    snprintf(x, sizeof x, "(x[%s] as f32)", r->at);
+    const char *type = k->type ? k->type : r->type;
+    snprintf(x, sizeof x, "(x[%s] as %s)", r->at, r->type);
     snprintf(s, sizeof s, "s%d", i);
     value(r, x, &v);
     buf_printf(&each, k->each, v.p, r->along);
-    buf_printf(&r->body, r->of ? "    var %s = full(%s as %s, %c);\n" : "    var %s = %s as %s;\n", s, k->begin, k->type, r->of - 'A' + 'a');
+    buf_printf(&r->body, r->of ? "    var %s = full(%s as %s, %c);\n" : "    var %s = %s as %s;\n", s, k->begin, type, r->of - 'A' + 'a');
     buf_printf(&r->body, "    for %s in %s by %d { ", r->along, over, block);
     if (k->join[3] == '+') buf_printf(&r->body, k->join, s, each.p);
     else buf_printf(&r->body, k->join, s, s, each.p);
@@ -107,26 +118,25 @@ static void whole_rows(Draw *d, uint32_t keep, Program *p, Buf *text) {
 void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
     static const int64_t lengths[] = {1, 5, 64, 100, 128, 333, 1000, 1024, 2049, 4096, 5000, 8192, 9000}, counts[] = {1, 2, 3, 7, 16, 33};
     static const int blocks[] = {32, 100, 128, 256, 512, 1024, 2048, 4096}, rows[] = {0, 0, 0, 2, 4, 8};
-    static const char *const elems[] = {"f32", "f32", "bf16", "f16"};
     Draw d = {seed * 0x9e3779b97f4a7c15u + 11};
     roll(&d, 2), roll(&d, 2);
     if (chance(&d, 35)) { whole_rows(&d, keep, p, text); return; }
     bool columns = chance(&d, 25), all = !columns && chance(&d, 12), turned = chance(&d, 15);
     int bm = PICK(&d, rows), n = 1 + (int)roll(&d, 3), block = PICK(&d, blocks);
-    const char *e = PICK(&d, elems), *straight = columns ? "n, m" : "m, n", *dims = columns ? "N, M" : "M, N";
-    Row r = {&d, .at = turned ? columns ? "m, n" : "n, m" : straight, .along = "n", .of = all || (!bm && !columns) ? 0 : 'M'};
+    const char *const *elem = PICK(&d, elems), *e = elem[0], *straight = columns ? "n, m" : "m, n", *dims = columns ? "N, M" : "M, N";
+    Row r = {&d, .at = turned ? columns ? "m, n" : "n, m" : straight, .along = "n", .type = elem[1], .whole = *elem[1] == 'i', .of = all || (!bm && !columns) ? 0 : 'M'};
     *p = (Program){.dim = {'M', 'N', 'J', 'K'}, .size = {PICK(&d, counts), PICK(&d, lengths), 3, 3}};
     if (columns) p->size[0] = PICK(&d, lengths) % 700, p->size[1] = PICK(&d, lengths) % 3000, bm = bm ? bm * 8 : 32, block = block > 256 ? 64 : block;
     while (bm * block > 16384) block /= 2;
     if (columns) r.of = 'M';
-    buf_printf(&r.params, "x: %s[%s], w: f32[N]", e, turned ? columns ? "M, N" : "N, M" : dims);
+    buf_printf(&r.params, "x: %s[%s], w: %s[N]", e, turned ? columns ? "M, N" : "N, M" : dims, elem[1]);
     bool sums = false;
     for (int i = 0; i < n; i++) {
-        const Kind *k = &PICK(&d, kinds);
-        reduced(&r, i, k, chance(&d, 70) ? block : block / 2 + 1, all ? "N" : "N");
+        const Kind *k = r.whole ? &PICK(&d, integers) : &PICK(&d, floats);
+        reduced(&r, i, k, chance(&d, 70) ? block : block / 2 + 1, "N");
         p->exact[i] = k->exact;
         if (keep >> i & 1) {
-            buf_printf(&r.params, ", y%d: out %s[%s]", i, k->type, all ? "" : "M");
+            buf_printf(&r.params, ", y%d: out %s[%s]", i, k->type ? k->type : elem[1], all ? "" : "M");
             buf_printf(&r.body, "    y%d[%s] = s%d;\n", i, all ? "" : "m", i);
         }
         sums |= !k->exact;
@@ -134,11 +144,11 @@ void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
     p->nouts = n;
     if (!all && chance(&d, 75)) {
         bool whole = chance(&d, 50);
-        const char *out = whole ? "f32" : e;
+        const char *out = whole ? elem[1] : e;
         p->exact[n] = !sums;
         if (keep >> n & 1) {
             Buf v = {0}, x = {0};
-            buf_printf(&x, "(x[%s] as f32)", r.at);
+            buf_printf(&x, "(x[%s] as %s)", r.at, elem[1]);
             value(&r, x.p, &v);
             for (int i = 0; i < n; i++) buf_printf(&v, " - s%d", i);
             buf_printf(&r.params, ", y%d: out %s[%s]", n, out, dims);
