@@ -40,6 +40,11 @@ static void access_line(Rpt *r, const Op *op) {
     where(r, op);
     buf_printf(r->out, "%-5s %-10s ", op->code == OP_T_store ? "store" : "load", param_name(r, op->in[0]));
     int vec = v->type.rank && v->layout ? access_vec(&a, v->layout) : 1;
+    int shift = v->type.rank && v->layout ? access_shifted(r->facts, &a, v->layout) : 0;
+    if (shift) {
+        buf_printf(r->out, "4 bytes a lane, of two words, from their byte %d on, %d of them\n", shift * elem_bytes(a.elem), layout_regs(v->layout) * elem_bytes(a.elem) / 4);
+        return;
+    }
     buf_printf(r->out, "%d bytes a lane", vec * elem_bytes(a.elem));
     if (v->type.rank && v->layout) buf_printf(r->out, ", %d of them", layout_regs(v->layout) / vec);
     if (v->type.rank && a.contiguous < 0) buf_puts(r->out, "; no axis runs along the innermost dimension: single elements");

@@ -251,11 +251,11 @@ static bool in_runs(Facts *s, const Access *a, const Val *axis, int v) {
     return true;
 }
 
-static int widest(Facts *s, const Access *a, bool affine) {
+static int widest(Facts *s, const Access *a, bool affine, int most) {
     int last = a->inner;
     const Affine *f = &a->aff[last];
     const Val *axis = a->type.axis[a->contiguous];
-    int v = 16 / elem_bytes(a->elem);
+    int v = most / elem_bytes(a->elem);
     // a register of a bool is a predicate: stored one by one
     if (!s || (a->elem == EL_bool && a->op->code != OP_T_load)) return 1;
     if (!a->proved[last] && !affine) return 1;
@@ -330,13 +330,13 @@ bool access_of(Facts *s, const Op *op, Access *a) {
     access_shape(s, op, a);
     const Affine *f = &a->aff[a->inner];
     if (a->contiguous >= 0 && !f->ntile) {
-        a->vec = widest(s, a, true);
+        a->vec = widest(s, a, true, 16);
         if (a->vec > 1 || f->naxis == 1) return true;
     }
     int otherwise = a->contiguous;
     for (int i = a->type.rank; i-- > 0 && a->nidx && f->ntile && !a->p->strided && a->vec == 1;) {      // adjacent in runs?
         a->contiguous = i;
-        a->vec = widest(s, a, false);
+        a->vec = widest(s, a, false, 16);
     }
     if (a->vec == 1) a->contiguous = otherwise;
     return true;
@@ -362,6 +362,31 @@ int access_vec(const Access *a, const Layout *l) {
     if (a->contiguous < 0) return 1;
     int v = layout_vec(l, a->contiguous);
     return v < a->vec ? v : a->vec;
+}
+
+bool access_words(const Access *a, uint32_t *other) {
+    const Op *op = a->op, *d = op->flags & HAS_ELSE ? op->in[1 + op->nidx]->def : NULL;
+    int size = elem_bytes(a->elem);
+    *other = 0;
+    if (op->code != OP_T_load || a->elem == EL_bool || size > 2 || !op->out[0]->type.rank) return false;
+    if (!(op->flags & HAS_ELSE)) return true;
+    if (d && d->code == OP_T_splat) d = d->in[0]->def;
+    if (!d || d->code != OP_T_const || elem_is_float(a->elem)) return false;
+    *other = size == 1 ? ((uint32_t)d->imm & 0xff) * 0x01010101u : ((uint32_t)d->imm & 0xffff) * 0x00010001u;
+    return true;
+}
+
+int access_shifted(Facts *s, const Access *a, const Layout *l) {
+    enum { WORD = 4 };
+    int size = elem_bytes(a->elem), each = WORD / size;
+    uint32_t other;
+    Access even = *a;
+    Affine *f = &even.aff[a->inner];
+    int shift = access_words(a, &other) && a->contiguous >= 0 ? (int)((f->c % each + each) % each) : 0;
+    if (!shift || a->p->strided || f->ntile || f->naxis != 1 || a->vec * size >= WORD || layout_vec(l, a->contiguous) < each) return 0;
+    f->c -= shift;
+    even.proved[a->inner] = false;                     // a row is whole words, so that one is in it or not
+    return widest(s, &even, true, WORD) == each ? shift : 0;
 }
 
 int64_t tma_row(int64_t bytes, bool contracted) {

@@ -28,6 +28,10 @@ bool access_of(Facts *s, const Op *op, Access *out);
 bool access_aligned(Facts *s, const Access *a, int64_t unit);
 // The widest vector of the layout that the facts allow (a power of two; bytes at most 16).
 int  access_vec(const Access *a, const Layout *l);
+// A load of elements of one or two bytes that may come by words: what one holds that is out of range, `else` in all of it, is a number.
+bool access_words(const Access *a, uint32_t *other);
+// Elements of one or two bytes whose runs begin so many elements behind a word's begin, in rows of whole words: a lane's word is made of two. 0: not so.
+int  access_shifted(Facts *s, const Access *a, const Layout *l);
 
 // Bytes of a row of `bytes` in shared memory as TMA brings it for wgmma: of columns that are not contracted, whole
 // spans of 128 where that is a quarter more at most, or a third where else boxes would be 32 bytes wide: shorter rows

@@ -43,6 +43,11 @@ struct Addr {
     // its constant is counted with the registers instead: `more`, which is `shift` steps of the axis
     bool          near[MAX_RANK];
     int64_t       more[MAX_RANK], shift[MAX_AXES];
+    // of the innermost dimension, when it is counted with the registers: a run begins `shifted` elements behind a word's begin (emit_words)
+    int           shifted;
+    bool          words;                // it comes by words, as such a run, or beside one
+    int64_t       word;
+    uint32_t      other;                // what a word out of range holds
     // lanes past the axis's end may be loaded: what is in range is there, and nothing counts them
     bool          any_lane[MAX_AXES];
     PredCache     cache;                // for addr_live
@@ -173,6 +178,28 @@ static void make_outside(Addr *s, bool there, LLVMBasicBlockRef *here) {
     }
 }
 
+// x[i, j] beside x[i, j - 1]: what they share should be loaded the same way.
+static bool beside_shifted(Gen *g, const Addr *s, const Op *op) {
+    const Affine *f = &s->a.aff[s->a.inner];
+    if (f->naxis != 1 || f->ntile || access_vec(&s->a, s->l) * elem_bytes(s->a.elem) != 4) return false;
+    for (const Op *other = op->parent->first; other; other = other->next) {
+        Access x;
+        if (other->code != OP_T_load || other->in[0] != op->in[0] || other == op || !other->out[0]->layout) continue;
+        access_of(g->facts, other, &x);
+        const Affine *y = &x.aff[x.inner];
+        bool same = x.inner == s->a.inner && y->naxis == 1 && y->axis[0].axis == f->axis[0].axis && y->nterm == f->nterm;
+        for (int i = 0; i < f->nterm && same; i++) same = y->term[i].v == f->term[i].v && y->term[i].k == f->term[i].k;
+        if (same && access_shifted(g->facts, &x, other->out[0]->layout)) return true;
+    }
+    return false;
+}
+
+static bool by_words(Gen *g, Addr *s, const Op *op) {
+    if (!access_words(&s->a, &s->other)) return false;
+    s->shifted = access_shifted(g->facts, &s->a, s->l);
+    return s->words = s->shifted || beside_shifted(g, s, op);
+}
+
 static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type *type, bool registers) {
     memset(s, 0, sizeof *s);
     s->g = g;
@@ -185,6 +212,7 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
         s->stride[d] = inner || a->unit[d] ? NULL : gen_param(g, SLOT_STRIDE, a->param, d);
     }
     LLVMValueRef sum = NULL;
+    if (registers && op->code == OP_T_load && by_words(g, s, op)) a->proved[a->inner] = false;
     if (registers && facts_are_narrow(g->facts)) {
         narrow_indices(g, s);
         checks_outside(g, s);
@@ -195,9 +223,14 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
         bool apart = s->apart[d];
         if (op->code == OP_T_load && neighbours(s, d)) {
             s->near[d] = true;
+            a->proved[d] &= !s->words;                        // as its neighbours, which may not be
             s->any_lane[type_axis(type, rest.axis[0].axis)] = !a->proved[d] && !counted(&g->f->body, rest.axis[0].axis);
             s->more[d] = rest.c;
             s->shift[type_axis(type, rest.axis[0].axis)] = rest.c / rest.axis[0].k;
+            rest.c = 0;
+        }
+        if (s->words && d == a->inner) {
+            s->word = rest.c - s->shifted;
             rest.c = 0;
         }
         if (s->outside[d]) make_outside(s, true, &here);
@@ -257,7 +290,7 @@ static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
     Access *a = &s->a;
     int size = elem_bytes(a->elem);
     LLVMValueRef at = s->base, place = NULL;
-    *imm = 0;
+    *imm = s->word * size;
     for (int i = 0; i < s->type.rank; i++) {
         int64_t c = gen_reg_coord(s->l, i, r);
         *imm += c * s->kcoef[i] * size;
@@ -291,6 +324,7 @@ static LLVMValueRef index_at(Addr *s, int d, int r) {
     LLVMTypeRef t = s->narrow[d] ? g->i32 : g->i64;
     const Affine *f = &s->a.aff[d];
     LLVMValueRef x = s->uniform[d];
+    if (s->words && d == s->a.inner && s->word) x = LLVMBuildAdd(g->B, x, number(t, s->word), "");
     for (int i = 0; i < f->naxis; i++) {
         int pos = type_axis(&s->type, f->axis[i].axis);
         LLVMValueRef lane = s->narrow[d] ? s->lane[pos] : LLVMBuildZExt(g->B, s->lane[pos], g->i64, "");
@@ -450,6 +484,34 @@ static LLVMValueRef as_unit(Gen *g, LLVMValueRef x, Elem e) {
     return e == EL_bool || elem_bits(e) == 8 ? LLVMBuildZExt(g->B, x, g->i16, "") : x;
 }
 
+// ---- runs that begin within a word -----------------------------------------------------------------
+//
+//     x[i, j - 1], x[i, j], x[i, j + 1] of bytes, four of them a lane:     w0 | w1 | w2, words of the row
+//                                                                          bytes 3 .. 6, 4 .. 7, 5 .. 8 of these
+//
+// What taps share is loaded once: their addresses differ in a constant alone. Rows are whole words (access_shifted), so a word is in range or not.
+
+static LLVMValueRef word_at(Gen *g, Addr *s, PredCache *cache, int r, int64_t word) {
+    int64_t imm, was = s->word;
+    LLVMValueRef out, in_range, before = gen_i32(g, (int32_t)s->other);
+    s->word = word;
+    LLVMValueRef p = predicate(s, cache, r, 1, &in_range), at = address(s, r, &imm);
+    load_units(g, s, at, imm, p, 4, s->other ? &before : NULL, &out);
+    s->word = was;
+    return out;
+}
+
+static void emit_words(Gen *g, Op *op, Addr *s) {
+    Val *o = op->out[0];
+    PredCache cache = {0};
+    int size = elem_bytes(s->a.elem), each = 4 / size, n = gen_tile(g, o)->n;
+    for (int r = 0; r < n; r += each) {
+        LLVMValueRef lo = word_at(g, s, &cache, r, s->word), hi = s->shifted ? word_at(g, s, &cache, r, s->word + each) : NULL;
+        LLVMValueRef args[] = {hi, lo, gen_i32(g, 8 * size * s->shifted)};
+        gen_set_word(g, o, r, each, hi ? gen_call(g, "llvm.fshr.i32", 3, args, 1, (LLVMTypeRef[]){g->i32}) : lo);
+    }
+}
+
 // ---- the ops -------------------------------------------------------------------------------------
 
 void emit_load(Gen *g, Op *op) {
@@ -465,6 +527,7 @@ void emit_load(Gen *g, Op *op) {
     int vec = access_vec(&s.a, l);
     Val *other = op->flags & HAS_ELSE ? op->in[1 + op->nidx] : NULL;
     int *other_map = other ? gen_reg_map(g, o, other) : NULL;
+    if (s.words) { emit_words(g, op, &s); return; }
     for (int r = 0; r < n; r += vec) {
         int64_t imm;
         LLVMValueRef words[4], in_range, before[4];

@@ -60,7 +60,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
     {{"share",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share},
     {{"keep",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep},
-    {{"prefetch", "loads a trip ahead in loops that reduce across lanes",                                 1, 1}, run_prefetch},
+    {{"prefetch", "loads ahead in loops that reduce across lanes, and in recurrences",                                 1, 1}, run_prefetch},
     {{"tally",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},

@@ -21,8 +21,9 @@ enum { MOST_TRIPS = 11, MOST_OPS = 400 };
 
 // Is the counter a neighbour's distance: an index c * lane + k * counter, with k a multiple of c?
 static bool slides(const Op *load, const Val *counter) {
-    // elements of the innermost dimension are loaded several at a time anyway
-    for (int d = 1; d < load->nidx; d++) {
+    // elements of the innermost dimension are loaded several at a time anyway; small ones as parts of words, which neighbours share
+    bool small = elem_bytes((Elem)load->out[0]->type.elem) < 4;
+    for (int d = 1; d < load->nidx + small; d++) {
         Affine a;
         if (!affine_of(load->in[d], &a) || a.naxis != 1 || a.axis[0].scale || a.ntile) continue;
         for (int t = 0; t < a.nterm; t++)
