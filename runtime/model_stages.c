@@ -170,7 +170,9 @@ static bool turn(ModelStages *x, int number, Buf *err) {
     if (at->nmakes == 0) return true;
     GTensor *in = checked_alloc(sizeof *in * (size_t)(x->ninputs + 1)), *reads = checked_alloc(sizeof *reads * (size_t)(at->nreads + 1)),
             *makes = checked_alloc(sizeof *makes * (size_t)at->nmakes);
-    bool fine = true;
+    bool fine = true, later = false;
+    for (int i = 0; i < at->ninputs; i++) later |= x->input[at->inputs[i]].host.data == NULL;
+    if (later) fine = runtime_device(x->rt)->ops->sync(runtime_device(x->rt), err);           // a stream of the caller's may be making it
     for (int i = 0; i < at->ninputs && fine; i++) fine = to_host(x, &x->input[at->inputs[i]], elem_of_input(x, at->inputs[i]), err);
     for (int i = 0; i < x->ninputs; i++) {
         in[i] = x->input[i].host;
@@ -272,7 +274,10 @@ static bool hand_out(ModelStages *x, int i, const StageTensor *to, Buf *err) {
 GraphFailure stages_run(ModelStages *x, const StageTensor *in, const StageTensor *out, const RunControl *ctl, Buf *err) {
     int ndims = graph_dim_count(x->whole), results = graph_output_count(x->whole);
     Device *d = runtime_device(x->rt);
-    if (!device_ready(d, NULL, err)) return GRAPH_DEVICE;
+    RunStages *times = runtime_options(x->rt)->stages;
+    double since = now_us(), known = stages_known(times);
+    if (!device_ready(d, times ? &times->device_us : NULL, err)) return GRAPH_DEVICE;
+    stages_lap_rest(times, RS_device, &since, &known);
     if (ctl->junk_seed) d->junk = junk_of(ctl), d->junk_seed = ctl->junk_seed, d->in_order = ctl->in_order;
     memset(x->known.dims, 0, sizeof *x->known.dims * (size_t)ndims);
     memset(x->known.bound, 0, sizeof *x->known.bound * (size_t)ndims);
@@ -286,9 +291,11 @@ GraphFailure stages_run(ModelStages *x, const StageTensor *in, const StageTensor
     x->ran = false;
     for (int k = 0; k <= x->s->nstages && r == GRAPH_FINE; k++) {
         if (k > 0) r = program(x, k, ctl, err);
-        double since = now_us();
+        stages_lap_rest(times, RS_run, &since, &known);
+        double begun = since;
         if (r == GRAPH_FINE && !turn(x, k, err)) r = GRAPH_ARGUMENTS;
-        if (ctl->profile && x->s->stage[k].nmakes) say_turn(x, k, now_us() - since, ctl->profile);
+        stages_lap_rest(times, RS_turns, &since, &known);
+        if (ctl->profile && x->s->stage[k].nmakes) say_turn(x, k, since - begun, ctl->profile);
     }
     for (int i = 0; i < results && out && r == GRAPH_FINE; i++)
         if (!hand_out(x, i, &out[i], err)) r = GRAPH_ARGUMENTS;

@@ -19,11 +19,23 @@ void stages_lap(RunStages *s, RunStage stage, double *since) {
     *since = now;
 }
 
+double stages_known(const RunStages *s) {
+    double sum = 0;
+    for (int i = 0; s && i < RS_COUNT; i++) sum += s->us[i];
+    return sum;
+}
+
+void stages_lap_rest(RunStages *s, RunStage stage, double *since, double *known) {
+    double now = now_us(), rest = now - *since - (stages_known(s) - *known);
+    if (s && rest > 0) s->us[stage] += rest;
+    *known = stages_known(s);
+    *since = now;
+}
+
 void stages_print(const RunStages *s, FILE *to) {
-    double known = 0, all = now_us() - s->started;
+    double known = stages_known(s), all = now_us() - s->started;
     struct rusage use;
     for (int i = 0; i < RS_COUNT; i++) {
-        known += s->us[i];
         if (s->us[i] <= 0) continue;
         fprintf(to, "%-16s %9.3f ms   %s", stages[i].name, s->us[i] * 1e-3, stages[i].meaning);
         if (i == RS_device) fprintf(to, ": opened in %.1f ms, beside what is above", s->device_us * 1e-3);

@@ -18,6 +18,7 @@
     X(once,    "computed from weights") \
     X(bind,    "inputs copied, launches made ready") \
     X(run,     "the first run") \
+    X(turns,   "the interpreter between programs, and what it reads and makes copied") \
     X(profile, "timed") \
     X(results, "copied back") \
     X(close,   "all given back")
@@ -41,6 +42,9 @@ typedef struct RunStages {
 void stages_start(RunStages *s);
 // What has passed since *since goes to a stage, and *since is now. NULL is fine.
 void stages_lap(RunStages *s, RunStage stage, double *since);
+double stages_known(const RunStages *s);                 // what has gone to stages so far
+// The same, less what went to stages meanwhile: since *known, which is now.
+void stages_lap_rest(RunStages *s, RunStage stage, double *since, double *known);
 void stages_print(const RunStages *s, FILE *to);
 
 #endif
