@@ -6,6 +6,9 @@
 // read is never on the host. Its place on the device grows with it and stays between runs, so that runs with the same sizes are the same
 // plans with the same addresses; sizes that were not found before are other plans of the same kernels (graph_sizes.c).
 //
+// Small values that go the same way at the same time lie side by side (Parcel): one copy for all masks of a layer of experts, and one for all
+// that was found in them.
+//
 // The device is waited for after each program: how many boxes there are has to be known before what follows can be launched.
 #include "runtime/model_stages.h"
 
@@ -25,7 +28,20 @@ typedef struct Held {            // a tensor, where it is
     uint64_t address;            // .. where
     uint64_t place, room;        // memory of its own
     uint64_t lent, lent_room;    // the caller's, for a result
+    struct Parcel *in;           // it lies there, `at` bytes from its beginning on, or NULL
+    uint64_t at;
+    bool     fetched, sent;      // a turn reads it; a program reads it, as `as`
+    Elem     as;
 } Held;
+
+enum { SMALL = 64 << 10, APART = 256 };
+
+typedef struct Parcel {          // small values side by side
+    uint64_t address, room, bytes;
+    char    *host;
+    size_t   host_room;
+    bool     there;              // .. on the other side
+} Parcel;
 
 struct ModelStages {
     const Graph   *whole;
@@ -33,6 +49,7 @@ struct ModelStages {
     Runtime       *rt;
     GraphExec    **exec;         // by stage, from 1
     Held          *input, *value;
+    Parcel        *fetched, *sent;         // by stage: what its turn reads of its program; what its turn makes
     int            ninputs;
     GSizes         known;
     Bound         *bound;
@@ -40,6 +57,15 @@ struct ModelStages {
 };
 
 // ---- life ----------------------------------------------------------------------------------------
+
+static void note_readers(ModelStages *x) {
+    for (int k = 0; k <= x->s->nstages; k++) {
+        const GStage *at = &x->s->stage[k];
+        for (int i = 0; i < at->nreads; i++) x->value[at->reads[i]].fetched = true;
+        for (int i = 0; i < at->nin; i++)
+            if (at->in[i] >= 0) x->value[at->in[i]].sent = true, x->value[at->in[i]].as = graph_info(x->exec[k])->params[i].elem;
+    }
+}
 
 ModelStages *stages_open(Runtime *rt, const SemaFile *file, const Graph *whole, Buf *err) {
     const GStages *s = graph_stages(whole);
@@ -54,6 +80,8 @@ ModelStages *stages_open(Runtime *rt, const SemaFile *file, const Graph *whole, 
     x->known = (GSizes){checked_alloc(sizeof(int64_t) * dims), checked_alloc(sizeof(bool) * dims)};
     for (int i = 0; i < x->ninputs; i++) x->input[i].name = graph_input_name(whole, i);
     for (int i = 0; i < s->nvalues; i++) x->value[i].name = s->value[i].name;
+    x->fetched = checked_alloc(sizeof *x->fetched * ((size_t)s->nstages + 1));
+    x->sent = checked_alloc(sizeof *x->sent * ((size_t)s->nstages + 1));
     bool fine = true;
     for (int i = 1; i <= s->nstages && fine; i++) {
         const GStage *at = &s->stage[i];
@@ -63,7 +91,7 @@ ModelStages *stages_open(Runtime *rt, const SemaFile *file, const Graph *whole, 
         if (x->exec[i] && want > MAX_GRAPH_PARAMS) buf_printf(err, "a program has at most %d inputs and outputs", MAX_GRAPH_PARAMS);
         else if (x->exec[i] && !fine) buf_printf(err, "graph %d has %d inputs and outputs, that of the model %d", i, have, want);
     }
-    if (fine) return x;
+    if (fine) { note_readers(x); return x; }
     stages_close(x);
     return NULL;
 }
@@ -72,6 +100,7 @@ static void forget(Held *h) {
     if (h->own) g_tensor_free(&h->host);
     h->host.data = NULL;
     h->own = h->on_device = false;
+    h->in = NULL;
     h->lent = h->lent_room = 0;
 }
 
@@ -83,6 +112,15 @@ void stages_close(ModelStages *x) {
         forget(h);
         if (h->place) d->ops->free(d, h->place);
     }
+    for (int i = 0; i <= x->s->nstages; i++) {
+        Parcel *p[2] = {&x->fetched[i], &x->sent[i]};
+        for (int k = 0; k < 2; k++) {
+            if (p[k]->address) d->ops->free(d, p[k]->address);
+            free(p[k]->host);
+        }
+    }
+    free(x->fetched);
+    free(x->sent);
     for (int i = 1; i <= x->s->nstages; i++) graph_close(x->exec[i]);
     free(x->exec);
     free(x->input);
@@ -118,16 +156,74 @@ static bool make_place(ModelStages *x, Held *h, Elem elem, Buf *err) {
     return true;
 }
 
+// h goes into a parcel, if it is small enough.
+static bool packed(Parcel *p, Held *h, Elem elem) {
+    uint64_t bytes = bytes_as(h, elem);
+    if (bytes > SMALL || h->lent) return false;
+    h->in = p;
+    h->at = p->bytes;
+    h->elem = elem;
+    p->bytes += (bytes / APART + 1) * APART;                 // of no elements, too, a place
+    return true;
+}
+
+// Room for it on both sides.
+static bool parcel_room(ModelStages *x, Parcel *p, Buf *err) {
+    Device *d = runtime_device(x->rt);
+    p->there = false;
+    if (p->host_room < p->bytes) {
+        free(p->host);
+        p->host = checked_alloc(p->host_room = p->bytes * 2);
+    }
+    if (p->room >= p->bytes && p->address) return true;
+    if (p->address) d->ops->free(d, p->address);
+    p->room = p->bytes * 2;
+    p->address = d->ops->alloc(d, p->room, "what goes between programs", err);
+    if (!p->address) p->room = 0;
+    return p->address != 0;
+}
+
+static bool fetch(ModelStages *x, Held *h, void **data, Buf *err) {
+    Parcel *p = h->in;
+    if (!p->there && p->bytes && !runtime_device(x->rt)->ops->read(runtime_device(x->rt), p->host, p->address, p->bytes, err)) return false;
+    p->there = true;
+    *data = p->host + h->at;
+    return true;
+}
+
+// What a turn has made and programs read, in one piece.
+static bool send(ModelStages *x, int number, Buf *err) {
+    const GStage *at = &x->s->stage[number];
+    Parcel *p = &x->sent[number];
+    Device *d = runtime_device(x->rt);
+    p->bytes = 0;
+    for (int i = 0; i < at->nmakes; i++) {
+        Held *h = &x->value[at->makes[i]];
+        if (h->sent && h->as == h->host.elem) packed(p, h, h->as);
+    }
+    if (p->bytes == 0) return true;
+    if (!parcel_room(x, p, err)) return false;
+    for (int i = 0; i < at->nmakes; i++) {
+        Held *h = &x->value[at->makes[i]];
+        if (h->in != p) continue;
+        if (h->host.bytes) memcpy(p->host + h->at, h->host.data, h->host.bytes);
+        h->address = p->address + h->at;
+        h->on_device = true;
+    }
+    return d->ops->write(d, p->address, p->host, p->bytes, err);
+}
+
 // On the host, as the interpreter has it.
 static bool to_host(ModelStages *x, Held *h, Elem elem, Buf *err) {
     if (h->host.data && h->host.elem == elem) return true;
     GTensor as = h->host, t;
     if (!as.data) {
         as.elem = h->elem;
-        as.data = NULL;
-        if (!g_tensor_alloc(&as)) return buf_printf(err, "`%s` is too large for this machine's memory", h->name), false;
-        if (as.bytes && !transfer_back(store_transfer(x->rt), as.data, h->address, as.bytes, err)) return g_tensor_free(&as), false;
-        h->own = true;
+        as.bytes = bytes_as(h, h->elem);
+        if (h->in && !fetch(x, h, &as.data, err)) return false;
+        if (!as.data) h->own = true;
+        if (!as.data && !g_tensor_alloc(&as)) return buf_printf(err, "`%s` is too large for this machine's memory", h->name), false;
+        if (!h->in && as.bytes && !transfer_back(store_transfer(x->rt), as.data, h->address, as.bytes, err)) return g_tensor_free(&as), h->own = false;
     }
     if (as.elem != elem) {
         if (!g_tensor_convert(&as, elem, &t)) return buf_printf(err, "`%s` is too large for this machine's memory", h->name), false;
@@ -190,6 +286,7 @@ static bool turn(ModelStages *x, int number, Buf *err) {
         h->host = makes[i];
         h->own = true;
     }
+    fine = fine && send(x, number, err);
     free(makes);
     free(reads);
     free(in);
@@ -207,7 +304,9 @@ static GraphFailure program(ModelStages *x, int number, const RunControl *ctl, B
     const LaunchInfo *info = graph_info(x->exec[number]);
     Device  *d = runtime_device(x->rt);
     BindArg *args = checked_alloc(sizeof *args * (size_t)(at->nin + at->nout + 1));
+    Parcel  *parcel = &x->fetched[number];
     GraphFailure r = GRAPH_FINE;
+    parcel->bytes = 0;
     for (int i = 0; i < at->nin && r == GRAPH_FINE; i++) {
         Held *h = at->in[i] < 0 ? &x->input[-1 - at->in[i]] : &x->value[at->in[i]];
         if (!to_device(x, h, info->params[i].elem, err)) r = GRAPH_DEVICE;
@@ -220,8 +319,15 @@ static GraphFailure program(ModelStages *x, int number, const RunControl *ctl, B
         Held    *h = &x->value[at->out[i]];
         h->host = (GTensor){.elem = a->elem, .rank = a->rank};
         for (int k = 0; k < a->rank; k++) h->host.shape[k] = a->dim[k];
-        if (!make_place(x, h, a->elem, err)) r = h->lent ? GRAPH_ARGUMENTS : GRAPH_DEVICE;
-        else if (ctl->junk_seed && !d->ops->fill(d, h->address, bytes_as(h, a->elem), junk_of(ctl), ctl->junk_seed + (uint64_t)i, err)) r = GRAPH_DEVICE;
+        if (h->fetched) packed(parcel, h, a->elem);
+    }
+    if (r == GRAPH_FINE && parcel->bytes && !parcel_room(x, parcel, err)) r = GRAPH_DEVICE;
+    for (int i = 0; i < at->nout && r == GRAPH_FINE; i++) {
+        BindArg *a = &args[at->nin + i];
+        Held    *h = &x->value[at->out[i]];
+        if (h->in) h->address = parcel->address + h->at;
+        else if (!make_place(x, h, a->elem, err)) r = h->lent ? GRAPH_ARGUMENTS : GRAPH_DEVICE;
+        if (r == GRAPH_FINE && ctl->junk_seed && !d->ops->fill(d, h->address, bytes_as(h, a->elem), junk_of(ctl), ctl->junk_seed + (uint64_t)i, err)) r = GRAPH_DEVICE;
         if (r == GRAPH_FINE) describe(h, a);
         h->on_device = true;
     }
