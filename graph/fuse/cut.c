@@ -16,11 +16,11 @@
 // values of few elements, it computes by itself: a program would have to be waited for. All else stays on the device: what a program makes is
 // brought to the host for an operation that reads it, and for nothing else.
 //
-// The whole graph stays as it is: the interpreter's turns are run on it, and programs are made of imports that came out alike (graph_stage).
+// The whole graph stays as it is, and the interpreter's turns are run on it; programs are graphs of their own (stage.c).
 #include <string.h>
 
 #include "graph/fuse/fuse.h"
-#include "graph/rewrite/rewrite.h"
+#include "graph/internal.h"
 #include "graph/stages.h"
 
 enum { FEW_ELEMENTS = 4096 };
@@ -435,73 +435,4 @@ bool graph_cut(Graph *g) {
     Cut *as = divide(&c) ? &c : !c.programs && divide(&by_kernels) ? &by_kernels : NULL;
     if (as) list(as);
     return as != NULL;
-}
-
-// ---- the program of a stage --------------------------------------------------------------------------------------------
-
-static const char *kept_name(const Graph *whole, Graph *g, const GBetween *v, bool *own) {
-    for (uint32_t i = 0; i < whole->outputs.n; i++)
-        if (whole->outputs.at[i].node->id == v->node) return *own = true, whole->outputs.at[i].name;
-    return *own = false, arena_printf(g->arena, "%s", v->name);
-}
-
-// An if that chooses is a choice by elements here (rewrite/branches.c does the same where a model is one program).
-static Node *over(Graph *g, Node *n, Node *const *to, Node **src) {
-    const Node *from = n->kind == G_proj ? n->src[0] : NULL;
-    for (uint32_t k = 0; k < n->nsrc; k++) src[k] = to[n->src[k]->id];
-    g_at_node(g, n);
-    if (n->kind == G_if) return n;
-    if (!from || from->kind != G_if) return rewrite_node(g, n, src);
-    const GBody *body = from->sub.body;
-    return g_where(g, to[from->src[0]->id], to[body[0].results[n->proj.result]->id], to[body[1].results[n->proj.result]->id]);
-}
-
-static bool read_elsewhere(const GStages *s, int value) {
-    for (int t = 0; t <= s->nstages; t++)
-        for (int i = 0; i < s->stage[t].nreads; i++)
-            if (s->stage[t].reads[i] == value) return true;
-    return false;
-}
-
-bool graph_stage(Graph *g, const Graph *whole, int stage) {
-    const GStages *s = whole->stages;
-    const GStage *at = &s->stage[stage];
-    uint32_t n = whole->nodes.n, kept = 0;
-    bool same = g->nodes.n == n;
-    for (uint32_t i = 0; i < n && same; i++)
-        same = g->nodes.at[i]->kind == whole->nodes.at[i]->kind && g->nodes.at[i]->elem == whole->nodes.at[i]->elem && g->nodes.at[i]->rank == whole->nodes.at[i]->rank;
-    if (!same || ix_dim_count(g) != ix_dim_count(whole)) return g_error(g, "imported once more, the model is another") != NULL;
-    Node **to = NEW_N(g->arena, Node *, n), **src = NEW_N(g->arena, Node *, n);
-    bool *bound = NEW_N(g->arena, bool, ix_dim_count(g) + 1);
-    GNamed *inputs = NEW_N(g->arena, GNamed, g->inputs.n);
-    if (g->inputs.n) memcpy(inputs, g->inputs.at, sizeof *inputs * g->inputs.n);
-    g->inputs.n = 0;
-    for (int i = 0; i < at->nin; i++) {
-        Node *was = at->in[i] < 0 ? inputs[-1 - at->in[i]].node : g->nodes.at[s->value[at->in[i]].node];
-        to[was->id] = was;
-        if (at->in[i] < 0) vec_push(g->arena, &g->inputs, inputs[-1 - at->in[i]]);
-        else to[was->id] = g_input(g, s->value[at->in[i]].name, (Elem)was->elem, was->rank, was->shape);
-        for (int d = 0; d < was->rank; d++)
-            if (was->shape[d]->kind == IX_DIM) {
-                bound[was->shape[d]->value] = true;
-                g->tables->dims.at[was->shape[d]->value].data_dependent = false;
-            }
-    }
-    for (uint32_t i = 0; i < n && !g_failed(g); i++)
-        if (at->computed[i]) to[i] = over(g, g->nodes.at[i], to, src);
-    g_at(g, NULL);
-    g->outputs.n = 0;
-    for (int i = 0; i < at->nout && !g_failed(g); i++) {
-        const GBetween *v = &s->value[at->out[i]];
-        bool own;
-        g_output(g, kept_name(whole, g, v, &own), to[v->node]);
-        if (!own) g->outputs.at[i].handed = read_elsewhere(s, at->out[i]) ? "the interpreter goes on with it" : "another program goes on with it";
-    }
-    for (uint32_t i = 0; i < g->requires.n; i++) {
-        GRequire q = g->requires.at[i];
-        if (ix_dims_in(q.a, bound) && ix_dims_in(q.b, bound)) g->requires.at[kept++] = q;
-    }
-    g->requires.n = kept;
-    g->name = arena_printf(g->arena, "%s_%d", g->name, stage);
-    return !g_failed(g);
 }

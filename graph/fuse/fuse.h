@@ -77,8 +77,8 @@ enum { MOST_ALONG = 32768 };                                 // elements along a
 // and g stays as it is. false: it is one program, or none. Before any rewriting. What is for an input's shape or value to settle (the next) is
 // not cut off: a program of it alone can be had.
 bool    graph_cut(Graph *g);
-// g, the same model imported alike, becomes the program of that stage of the whole. false: they differ, an error of g.
-bool    graph_stage(Graph *g, const Graph *whole, int stage);
+// The program of a stage of it, a graph that does not outlive the whole (stage.c). With an error (g_failed), perhaps.
+Graph  *graph_stage(const Graph *whole, int stage);
 // What decides how often a loop runs, or which side of an if is taken, where that can be known when the model is read: a G_index of
 // sizes, whose loop could be written out, or an input. NULL: it cannot.
 const Node *graph_settled_by(const Graph *g, const Node *n);

@@ -470,6 +470,17 @@ static Ix substitute(Graph *g, Ix e, const Ix *with, int n, Ix dim, Ix dim_with)
     return changed ? rebuild(g, e, arg) : e;
 }
 
+Ix ix_copy(Graph *g, Ix e, Ix *done) {
+    if (!e || done[e->id]) return e ? done[e->id] : NULL;
+    Ix buf[8], *arg = e->n <= 8 ? buf : NEW_N(g->arena, Ix, e->n);
+    for (uint32_t i = 0; i < e->n; i++)
+        if (!(arg[i] = ix_copy(g, e->arg[i], done))) return NULL;
+    Ix copy = e->kind == IX_CONST ? ix(g, e->value) : e->kind == IX_DIM ? ix_dim_at(g, (int)e->value) : e->kind == IX_AXIS ? ix_axis(g, (int)e->value, arg[0]) : rebuild(g, e, arg);
+    return done[e->id] = copy;
+}
+
+uint32_t ix_count(const Graph *g) { return g->tables->ix_count; }
+
 Ix ix_substitute(Graph *g, Ix e, const Ix *with, int n) {
     return substitute(g, e, with ? with : &(Ix){NULL}, n, NULL, NULL);
 }

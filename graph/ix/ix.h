@@ -101,6 +101,10 @@ Ix ix_substitute(Graph *g, Ix e, const Ix *with, int n);
 // Dimension `dim` (an IX_DIM) replaced.
 Ix ix_substitute_dim(Graph *g, Ix e, Ix dim, Ix with);
 
+// An expression of another graph, whose dimensions this one has under the same numbers. done: by its number there, what was copied so far.
+Ix ix_copy(Graph *g, Ix e, Ix *done);
+uint32_t ix_count(const Graph *g);                     // how many expressions there are
+
 // ---- asking ---------------------------------------------------------------------------------------------------------
 
 static inline bool ix_is_const(Ix e) { return e && e->kind == IX_CONST; }

@@ -745,13 +745,12 @@ static bool finish(Graph *g, const OnnxImport *how) {
     return how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
 }
 
-// A program for each stage, of an import of its own.
-static bool stages(OnnxModel *m, Graph *g, OnnxImport *how, Buf *err) {
+// A program for each stage.
+static bool stages(const OnnxModel *m, Graph *g, const OnnxImport *how, Buf *err) {
     bool ok = true;
     for (int i = 1; i <= g->stages->nstages && ok; i++) {
-        Graph *p = g->stages->stage[i].graph = import_as_written(m, how, err);
-        if (p == NULL) return false;
-        ok = graph_stage(p, g, i) && finish(p, how);
+        Graph *p = g->stages->stage[i].graph = graph_stage(g, i);
+        ok = !g_failed(p) && finish(p, how);
         if (!ok) buf_printf(err, "%s: %s", m->path, g_failed(p));
     }
     return ok;
