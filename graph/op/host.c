@@ -26,13 +26,16 @@ static bool run_nonzero(const void *attr, const GTensor *in, int nin, GTensor *o
     out->shape[0] = found;
     out->shape[1] = in->rank;
     if (!g_tensor_alloc(out)) return no_memory(error, error_size);
-    int64_t *at = out->data;
-    for (int64_t i = 0; i < n && found > 0; i++) {
-        int64_t rest = i;
-        if (flag[i] == 0) continue;
-        for (int d = in->rank; d-- > 0; rest /= in->shape[d]) at[d] = rest % in->shape[d];
-        at += in->rank;
-        found--;
+    int64_t *at = out->data, inner = in->rank > 0 ? in->shape[in->rank - 1] : 1;
+    for (int64_t row = 0; found > 0; row++) {                // its place is found once
+        int64_t outer[G_MAX_RANK], rest = row;
+        for (int d = in->rank - 1; d-- > 0; rest /= in->shape[d]) outer[d] = rest % in->shape[d];
+        for (int64_t i = 0; i < inner; i++) {
+            if (flag[row * inner + i] == 0) continue;
+            for (int d = 0; d < in->rank - 1; d++) *at++ = outer[d];
+            if (in->rank > 0) *at++ = i;
+            found--;
+        }
     }
     return true;
 }
