@@ -53,6 +53,7 @@ typedef struct TGLaunch {
     TValue  *args;                      // by parameter: the value's number in `tensor`, or a scalar
     Schedule schedule;
     bool     fixed;
+    bool     copy;                      // of a value that a launch is about to update
 } TGLaunch;
 
 // How the numbers of a graph follow from the dimensions of its head (recipe.c): a table, each row made of rows before

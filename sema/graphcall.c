@@ -2,7 +2,8 @@
 //
 //     let h = linear_relu<BM = 64>(x, w, b);      a launch: `out` parameters are the results
 //     append(cache, k, pos);                      the state `cache` is updated in place
-//     let c = histogram(ids, zeros<i32>(256));    a value is immutable: its copy is updated, and is the result
+//     let c = histogram(ids, zeros<i32>(256));    a value is immutable: its copy is updated, and is the result; what nothing else
+//                                                 uses from then on is updated where it lies
 //     let y = layer(h, i);                        the body of the graph `layer`, here
 #include "sema/graphitem.h"
 
@@ -151,7 +152,9 @@ static bool run_copy(Grapher *g, Ent from, Ent to, Span at) {
 static Ent graph_copy(Grapher *g, Ent v, Span at) {
     Ent to = graph_value(g, TG_computed, v.tensor->elem, v.tensor->rank, v.tensor->dim, at);
     to.tensor->name = v.tensor->name;
-    return run_copy(g, v, to, at) ? to : ent_error(g->c);
+    if (!run_copy(g, v, to, at)) return ent_error(g->c);
+    g->launches.at[g->launches.n - 1].copy = true;
+    return to;
 }
 
 static Ent elements(Grapher *g, const TGValue *v) {
@@ -163,10 +166,40 @@ static Ent elements(Grapher *g, const TGValue *v) {
     return graph_count(g, &t, v->span);
 }
 
+// What nothing uses but a launch that updates it is updated where it lies: its copy is a view of it.
+static void update_in_place(Grapher *g) {
+    uint32_t kept = 0;
+    int *last = NEW_N(g->c->a, int, g->values.n);            // by value: the last launch that touches its memory; results: none is
+    for (uint32_t i = 0; i < g->launches.n; i++)
+        for (int p = 0; p < g->launches.at[i].kernel->nparams; p++)
+            if (g->launches.at[i].args[p].tensor >= 0) last[graph_root(g, g->launches.at[i].args[p].tensor)] = (int)i;
+    for (int i = 0; i < g->level->nresults; i++) {
+        const Ent *v = &g->level->results[i].value;
+        if (v->kind == EN_tensor && v->tensor->rank >= 0) last[graph_root(g, v->tensor->t->param)] = (int)g->launches.n;
+    }
+    for (uint32_t i = 0; i < g->launches.n; i++) {
+        const TGLaunch *l = &g->launches.at[i];
+        int from = l->copy ? l->args[0].tensor : 0, root = graph_root(g, from), copy = l->copy ? graph_root(g, l->args[1].tensor) : 0;
+        const TGValue *v = &g->values.at[from], *r = &g->values.at[root];
+        bool whole = l->copy && v->offset == 0 && v->offset_row == 0 && dims_compare(g->c, elements(g, v), elements(g, r)) == DIMS_same;
+        if (!whole || r->kind != TG_computed || r->fixed || g->values.at[copy].fixed || last[root] != (int)i) {
+            g->launches.at[kept++] = *l;
+            continue;
+        }
+        TGValue *to = &g->values.at[copy];
+        to->kind = TG_view;
+        to->base = root;
+        to->offset = to->offset_row = 0;
+        last[root] = last[copy];
+    }
+    g->launches.n = kept;
+}
+
 // A result is computed where it is wanted: the launch that makes it writes the output. What is no launch's result, or is
 // already an output, is copied.
 void graph_outputs(Grapher *g) {
     const Node *ps = g->level->item->kid[1];
+    update_in_place(g);
     for (int i = 0; i < g->level->nresults; i++) {
         const Result *r = &g->level->results[i];
         if (r->value.kind != EN_tensor || r->value.tensor->rank < 0) continue;

@@ -84,12 +84,12 @@ static bool element(const Node *n) { return n->kind == G_ew || n->kind == G_cast
 
 int fuse_beside(State *s, const Node *n) {
     const struct Places *p = &s->places[n->id];
-    if (!element(n) || p->many || s->constant[n->id] || s->in_place[n->id] || fuse_is_weight(s, n)) return -1;
+    if (!element(n) || p->many || s->f->part[n->id].of || s->constant[n->id] || s->in_place[n->id] || fuse_is_weight(s, n)) return -1;
     const Leaves own = leaves_of(s, n);
     for (uint32_t i = s->f->groups.n; i-- > 0;) {
         const FGroup *f = fuse_group_at(s, (int)i);
         const Node *root = f->root;
-        bool kind = f->kind == (n->kind == G_scatter ? F_SCATTER : F_MAP) && !f->as && !f->anchor && f->makes.n == f->beside.n + 1;
+        bool kind = f->kind == (n->kind == G_scatter ? F_SCATTER : F_MAP) && !f->as && !f->anchor && !fuse_makes_part(s, f) && f->makes.n == f->beside.n + 1;
         if (!kind || f->beside.n == MOST_BESIDE || !element(root) || !alike(n, root) || s->constant[root->id] || fuse_is_weight(s, root)) continue;
         const Leaves its = leaves_of(s, root);
         if (!of_the_same(&own, &its) || (n->kind != G_scatter && (own.moved || its.moved) && !few(n))) continue;

@@ -17,8 +17,9 @@
 //   F6  a value that must be stored anyway is stored by a group that computes it in passing, if that makes no cycle;
 //   F7  what follows a product stays with it: if the product cannot join, what is stored is the end of its epilogue;
 //   F8  a kernel that is long enough, or reads as many values as it can have parameters, takes in no more;
-//   F9  it is made beside another value of its shape that is made of the same (beside.c);
-//   F10 otherwise it is stored by a group of its own, and the reason is kept.
+//   F9  the parts of a large concatenation are stored in their places by the kernels that make them (parts.c);
+//   F10 it is made beside another value of its shape that is made of the same (beside.c);
+//   F11 otherwise it is stored by a group of its own, and the reason is kept.
 
 #include "graph/fuse/internal.h"
 
@@ -29,6 +30,8 @@ static void store(State *s, Node *n, int group, const char *why) {
     s->f->why[n->id] = why;
     vec_push(s->g->arena, &fuse_group_at(s, group)->makes, n);
     for (uint32_t i = 0; i < p->at.n; i++) fuse_reads_add(s, p->at.at[i].group, group);
+    const Node *of = s->f->part[n->id].of;
+    for (uint32_t i = 0; of && i < s->places[of->id].at.n; i++) fuse_reads_add(s, s->places[of->id].at.at[i].group, group);
 }
 
 // Does it lie as the root does?
@@ -51,7 +54,7 @@ static int passing(State *s, const Node *n) {
         // what a product makes on the way, by the kernel of what is made of it, in the same order: a cell's state
         bool made = f->kind == F_MAP && !f->beside.n && f->parts < 0 && !s->reduces[n->id] && (n->kind == G_ew || n->kind == G_cast) && in_order(s, n, f, p->at.at[i].coord);
         if ((heavy || s->result[n->id]) && !row && !made) continue;
-        if (f->kind == F_SCATTER || f->kind == F_PRODUCT || f->anchor || !fuse_covers(s, n, f, p->at.at[i].coord, all)) continue;
+        if (f->kind == F_SCATTER || f->kind == F_PRODUCT || f->anchor || fuse_makes_part(s, f) || !fuse_covers(s, n, f, p->at.at[i].coord, all)) continue;
         bool cycle = false;                                  // .. or gathered from by the same kernel
         for (uint32_t k = 0; k < p->at.n; k++)
             cycle |= p->at.at[k].group != p->at.at[i].group ? fuse_depends(s, p->at.at[i].group, p->at.at[k].group, 0)
@@ -68,7 +71,7 @@ static int passing_rows(State *s, const Node *n) {
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = fuse_group_at(s, p->at.at[i].group);
         uint64_t axes = fuse_used_axes(p->at.at[i].coord, n->rank);
-        if (f->kind != F_ROWS || f->anchor || axes != f->rows || !fuse_covers(s, n, f, p->at.at[i].coord, axes)) continue;
+        if (f->kind != F_ROWS || f->anchor || fuse_makes_part(s, f) || axes != f->rows || !fuse_covers(s, n, f, p->at.at[i].coord, axes)) continue;
         bool fits = true;                                    // at one place, and no cycle
         for (uint32_t k = 0; k < p->at.n && fits; k++)
             fits = k == i || (p->at.at[k].group != p->at.at[i].group && !fuse_depends(s, p->at.at[i].group, p->at.at[k].group, 0));
@@ -155,6 +158,7 @@ static void elementwise(State *s, Node *n) {
         fuse_join_all(s, n);
         return;
     }
+    if (n->kind == G_concat && fuse_parts_in_place(s, n, why)) return;
     int via = why == fuse_large || why == fuse_crowded ? -1 : passing(s, n);
     if (via < 0) {
         own_group(s, n, why);
@@ -343,6 +347,8 @@ Fusion *graph_fuse(Graph *g) {
     s.f->maker = NEW_N(g->arena, int, n);
     s.f->stored = NEW_N(g->arena, bool, n);
     s.f->why = NEW_N(g->arena, const char *, n);
+    s.f->part = NEW_N(g->arena, FPart, n);
+    s.f->begun = NEW_N(g->arena, int, n);
     s.needed = NEW_N(g->arena, bool, n);
     s.result = NEW_N(g->arena, const char *, n);
     s.in_place = NEW_N(g->arena, bool, n);
@@ -356,7 +362,7 @@ Fusion *graph_fuse(Graph *g) {
     s.fixed = NEW_N(g->arena, bool, n);
     s.weights_of = NEW_N(g->arena, const Node *, n);
     s.places = NEW_N(g->arena, struct Places, n);
-    for (uint32_t i = 0; i < n; i++) s.f->maker[i] = -1;
+    for (uint32_t i = 0; i < n; i++) s.f->maker[i] = s.f->begun[i] = -1;
     for (uint32_t i = 0; i < g->outputs.n; i++) {
         GNamed o = g->outputs.at[i];
         s.needed[o.node->id] = true;
@@ -375,5 +381,6 @@ Fusion *graph_fuse(Graph *g) {
     }
     g_at(g, NULL);
     if (!g_failed(g)) order(&s);
+    fuse_order_parts(&s);
     return g_failed(g) ? NULL : s.f;
 }

@@ -55,6 +55,10 @@ typedef struct FGroup {
 bool graph_rows_of_product(Graph *g, const Node *product, const Node *x, const FGroup *f, int n, const Ix *const *coord);
 bool graph_apart_in_memory(Graph *g, const Node *n, const FGroup *f, const Ix *coord);
 
+// A value that is stored in its place in a concatenation, by the kernel that makes it (parts.c).
+enum { LARGE_WHOLE = 4 << 20 };  // elements of what is worth it
+typedef struct FPart { const Node *of; Ix start; } FPart;    // of: NULL: it is not
+
 typedef struct Fusion {
     const Graph *graph;
     VEC(FGroup *) groups;        // in the order of launches
@@ -62,6 +66,8 @@ typedef struct Fusion {
     bool       *stored;          // by node id: is it in memory (inputs and constants are not counted here)
     // by node id: why it is stored, in words; NULL: it is not, or nothing could be done about it
     const char **why;
+    FPart      *part;            // by node id
+    int        *begun;           // by node id of such a concatenation: the group that makes the first of its parts (maker: the last); -1: it is none
 } Fusion;
 
 // A weight in another type than its file has: converted when it is loaded, and in memory like a constant.

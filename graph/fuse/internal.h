@@ -73,6 +73,11 @@ bool fuse_whole_rows(State *s, const Node *product, const Node *x);
 // beside.c: a group that makes another value of n's shape and sources, in whose kernel n has a place; -1: there is none
 int fuse_beside(State *s, const Node *n);
 
+// parts.c: are the parts of this concatenation stored in their places by the kernels that make them?
+bool fuse_parts_in_place(State *s, Node *n, const char *why);
+bool fuse_makes_part(const State *s, const FGroup *f);       // .. and nothing else
+void fuse_order_parts(State *s);                             // once groups are in their order
+
 // weights.c
 bool fuse_is_weight(const State *s, const Node *n);
 bool fuse_scattered(const State *s, const Node *n);

@@ -232,7 +232,8 @@ static bool find_kept(Narrow *w, Graph *g, Elem to, bool io) {
     bool *keep = NEW_N(g->arena, bool, w->r.n), any = false;
     for (uint32_t i = 0; i < w->r.n; i++) {
         const Node *n = g->nodes.at[i];
-        if (!w->r.alive[i] || !f->stored[i] || !worth_keeping(w, n)) continue;
+        const Node *of = f->part[i].of;                      // what is put together in its place is as its parts are; a result as it is wanted
+        if (!w->r.alive[i] || !f->stored[i] || f->begun[i] >= 0 || (of && w->is_output[of->id]) || !worth_keeping(w, n)) continue;
         keep[i] = any = true;
     }
     w->keep = keep;

@@ -42,5 +42,6 @@ void  share_heads(Graph *g);                                 // heads.c
 void  order_axes(Graph *g);                                  // layout.c
 void  unfold_windows(Graph *g);                              // unfold.c
 void  order_sums(Graph *g);                                  // layout.c, products alone
+void  order_results(Graph *g);                               // apart.c
 
 #endif

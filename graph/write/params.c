@@ -24,7 +24,7 @@ enum { LONG_NAME = 40 };                                     // of a dimension t
 static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool out, Ix parts, int64_t part) {
     for (uint32_t i = 0; i < k->params.n; i++) {
         KParam *p = &k->params.at[i];
-        if (p->node == n && p->out == out && !p->inout && p->rank == rank && p->parts == parts && p->part == part &&
+        if (p->node == n && (p->out || p->inout) == out && p->rank == rank && p->parts == parts && p->part == part &&
             (rank == 0 || memcmp(p->shape, shape, (size_t)rank * sizeof *shape) == 0))
             return (int)i;
     }
@@ -147,6 +147,20 @@ static const Ix *numbered(Kernel *k, const KExpr *e, Ix *coord) {
     return coord;
 }
 
+// A part of a concatenation: the kernel that makes the first of them has all of it as its result, those after it update it.
+static void store_part(Kernel *k, KStore *st, FPart part) {
+    const Node *whole = part.of;
+    int axis = whole->concat.axis;
+    Ix coord[G_MAX_RANK], shape[G_MAX_RANK], at[G_MAX_RANK];
+    for (int d = 0; d < whole->rank; d++) coord[d] = st->coord[d];
+    coord[axis] = ix_add(k->g, coord[axis], part.start);
+    st->nat = dims_of(k, whole->rank, whole->shape, coord, shape, at);
+    st->at = copy_ixs(k->g, at, st->nat);
+    st->param = param_of(k, whole, st->nat, shape, true, NULL, 0);
+    k->params.at[st->param].inout = k->f->begun[whole->id] != k->group;
+    k->params.at[st->param].out = !k->params.at[st->param].inout;
+}
+
 void k_settle_params(Kernel *k) {
     bool *seen = NEW_N(k->arena, bool, k->exprs.n);
     Ix shape[G_MAX_RANK], at[G_MAX_RANK], own[G_MAX_RANK];
@@ -172,6 +186,10 @@ void k_settle_params(Kernel *k) {
     for (uint32_t i = 0; i < k->stores.n; i++) {
         KStore *st = &k->stores.at[i];
         const Node *n = st->node;
+        if (k->f->part[n->id].of) {
+            store_part(k, st, k->f->part[n->id]);
+            continue;
+        }
         if (k->in_place) {                                   // stored into in place: all dimensions as they are
             st->nat = n->rank;
             st->at = st->coord;

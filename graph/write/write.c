@@ -399,7 +399,7 @@ static const char *kernel_item(Writer *w, Item *it, const char *comment) {
 
 // The result of the graph that is just what this kernel gives.
 static const char *own_result(Writer *w, const KParam *p) {
-    if (p->inout || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
+    if (p->inout || w->f->begun[p->node->id] >= 0 || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
     int found = -1;
     for (uint32_t i = 0; i < w->g->outputs.n; i++) {
         if (w->g->outputs.at[i].node != p->node) continue;
@@ -433,8 +433,9 @@ static bool put_call(Writer *w, Buf *call, const char *name, const Kernel *k) {
         if (p->out) continue;
         if (!first) buf_puts(call, ", ");
         first = false;
-        ok = put_value(w, call, p->inout ? p->node->src[0] : p->node, p->rank, p->shape, p->parts, p->part);
-        if (p->inout && is_state(w->g, p->node->src[0])) say(w, w->value[p->node->src[0]->id].name, p->node);    // by the parameter's name
+        bool updates = p->inout && p->node->kind == G_scatter;
+        ok = put_value(w, call, updates ? p->node->src[0] : p->node, p->rank, p->shape, p->parts, p->part);
+        if (updates && is_state(w->g, p->node->src[0])) say(w, w->value[p->node->src[0]->id].name, p->node);    // by the parameter's name
     }
     for (uint32_t i = 0; i < k->scalars.n; i++) {
         const KStep *step = step_of(k, k->scalars.at[i]);
@@ -472,7 +473,7 @@ static void put_results(Writer *w, Buf *line, const char *name, const Kernel *k)
         if (!p->out && !p->inout) continue;
         const char *of = k_name(w->scope, g_identifier(w->g->arena, p->node->name, name));
         w->value[p->node->id] = (Value){of, p->rank, p->shape};
-        say(w, of, p->node);
+        if (w->f->begun[p->node->id] < 0 || w->f->maker[p->node->id] == k->group) say(w, of, p->node);       // with all its parts
         buf_printf(line, "%s%s", said++ ? ", " : "", of);
     }
     if (results != 1) return;

@@ -240,6 +240,39 @@ static void the_later_product_is_taken_apart(void **state) {
     graph_free(g);
 }
 
+// Parts of what is put together are stored in their places, where products make them for nothing else, and all of it is large.
+static void parts_lie_in_their_places(void **state) {
+    (void)state;
+    for (int how = 0; how < 6; how++) {                      // the result itself; in another order; small; a part for something else; at an odd place; two that no product makes
+        Graph *g = graph_new("t");
+        Ix M = ix(g, how == 2 ? 64 : 65536), K = ix(g, 64);
+        int64_t odd = how == 4 ? 3 : 0, widths[3] = {64 + odd, 64 - odd, 32};
+        Node *part[3], *x = NULL;
+        for (int i = 0; i < 3; i++) {
+            x = g_input(g, "x", EL_f32, 2, S(M, K));
+            Node *y = g_contract(g, x, constant(g, i ? i > 1 ? "c" : "b" : "a", 2, (int64_t[]){widths[i], 64}), 0, 1, 1, 1, EL_f32, EL_f32);
+            part[i] = i ? relu(g, y) : y;
+        }
+        if (how == 3) g_output(g, "max", g_reduce(g, GR_max, part[1], 2, false));
+        if (how == 5) part[0] = g_ew1(g, EW_tanh, x), part[1] = g_ew1(g, EW_exp, x);
+        Node *all = g_concat(g, 1, part, 3);
+        g_output(g, "y", how == 1 ? g_transpose(g, all, (int[]){1, 0}) : all);
+        graph_simplify(g);
+        Fusion *f = graph_fuse(g);
+        assert_non_null(f);
+        bool placed = how < 2;
+        const Node *y = g->outputs.at[g->outputs.n - 1].node;
+        assert_int_equal(f->begun[y->id] >= 0, placed);
+        if (placed) assert_int_equal(launches(f), 3);
+        for (int i = 0; i < 3 && placed; i++) {
+            assert_ptr_equal(f->part[y->src[i]->id].of, y);
+            assert_int_equal(f->part[y->src[i]->id].start->value, i * 64);
+            assert_int_equal(f->groups.at[f->maker[y->src[i]->id]]->kind, F_PRODUCT);
+        }
+        graph_free(g);
+    }
+}
+
 // Two convolutions and what is between: channels last inside, weights as windows are read, the model's order outside.
 static void pictures_are_channels_last(void **state) {
     (void)state;
@@ -460,7 +493,7 @@ int main(void) {
         cmocka_unit_test(softmax_is_one_kernel),
         cmocka_unit_test(batch_norm_is_weights),
         cmocka_unit_test(other_factors_stay),
-        cmocka_unit_test(gates_are_one_kernel),  cmocka_unit_test(other_columns_stay), cmocka_unit_test(the_later_product_is_taken_apart),
+        cmocka_unit_test(gates_are_one_kernel), cmocka_unit_test(parts_lie_in_their_places),  cmocka_unit_test(other_columns_stay), cmocka_unit_test(the_later_product_is_taken_apart),
         cmocka_unit_test(pictures_are_channels_last),
         cmocka_unit_test(groups_of_few_channels),
         cmocka_unit_test(flattened_pictures),

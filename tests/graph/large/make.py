@@ -79,3 +79,10 @@ x = m.input("x", 12, 4, 24)
 m.nodes.append(helper.make_node("LSTM", [x, m.weight(1, 128, 24), m.weight(1, 128, 32)], ["", "h", "c"], name="LSTM_0", hidden_size=32))
 m.output(m.node("Add", "h", "c", out="y"))
 m.save()
+
+m = Model("places")                                      # what products make for a result, each in its place there; and something that reads it
+x = m.input("x", 1, 8, 256, 256)
+a, b = m.node("Relu", m.node("Conv", x, m.weight(40, 8, 1, 1), m.weight(40))), m.node("Conv", m.node("Relu", m.node("Conv", x, m.weight(8, 8, 1, 1))), m.weight(24, 8, 1, 1))
+m.output(m.node("Concat", a, b, axis=1, out="y"))
+m.output(m.node("ReduceMax", m.node("Conv", "y", m.weight(8, 64, 1, 1)), m.ints(2, 3), out="most"))
+m.save()
