@@ -25,7 +25,7 @@
 //                                                      for t in T / 8 * 8 .. T, h { as it was }
 //
 // As many trips are written out as are loaded ahead, so that each tile has registers of its own: a move from one to the next waits for the load (a gated
-// recurrence in bf16 on an H200: 1061 us as it was, 897 with moves, 195 so).
+// recurrence in bf16 on an H200: 1061 us as it was, 897 with moves, 195 so, 154 by 16 trips).
 //
 // Loops of products have rings of their own (pipeline.c, hopper.c), and loops that only add up are left to the other
 // warps: their trips do not wait, unless the row that they keep (keep.c) leaves room for few warps. --with=stages=1
@@ -38,6 +38,8 @@
 enum { MOST_BYTES = 32768, MAX_LOADS = 4 };      // carried by a program: 32 registers in 8 warps
 // carried by a lane; trips; loads; so many times as many trips; elements a lane of all that is written out
 enum { FAR_WORDS = 32, FAR = 8, FAR_LOADS = 6, FEW_TRIPS = 4, MOST_WORK = 2048 };
+// twice as far where a lane has few elements of the largest tile, and no trip joins lanes: nothing else wants the registers
+enum { LIGHT_EACH = 4, LIGHTER = 2 };
 
 typedef struct Ahead {
     Fn  *f;
@@ -209,6 +211,11 @@ static int64_t far_work(const Op *loop) {
     return n + 1;
 }
 
+static bool joins_lanes(const Op *loop) {
+    for (const Op *op = loop->reg[0]->first; op; op = op->next) if (op_mixes_lanes(op)) return true;
+    return false;
+}
+
 static bool collect_far(Far *x, Op *loop, const CompileOptions *opt) {
     Fn *f = x->a.f;
     if (loop->code != OP_T_for || loop->reg[0]->last->code != OP_T_yield || !recurs(loop)) return false;
@@ -229,8 +236,9 @@ static bool collect_far(Far *x, Op *loop, const CompileOptions *opt) {
         x->load[x->n++] = op;
     }
     if (!x->n) return false;
-    int64_t far = FAR_WORDS / words, trips = known_trips(loop) / FEW_TRIPS;
-    x->trips = (int)(far > FAR ? FAR : far);
+    int more = each <= LIGHT_EACH && !joins_lanes(loop) ? LIGHTER : 1;
+    int64_t far = FAR_WORDS * more / words, trips = known_trips(loop) / FEW_TRIPS;
+    x->trips = (int)(far > FAR * more ? FAR * more : far);
     if (far_work(loop) * each * x->trips > MOST_WORK) x->trips = (int)(MOST_WORK / (far_work(loop) * each));
     if (x->trips > trips) x->trips = (int)trips;
     x->a.loop = loop;
