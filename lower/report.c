@@ -260,6 +260,57 @@ static void group_lines(Fn *f, Buf *out) {
     if (f->roles_refused) buf_printf(out, "  no warp roles: %s\n", f->roles_refused);
 }
 
+// ---- what was asked for and is not there, where no pass has said why ------------------------------
+
+static bool walks(const Fn *f) { return f->walks || f->tallies; }
+
+static const char *no_roles(const Fn *f) { return f->groups ? NULL : "only products of warp roles have them"; }
+
+static const char *why_walk(const Fn *f, int asked) {
+    if (asked < 2 || walks(f) || f->walk_refused) return NULL;
+    return f->groups ? "its results do not leave by way of a walking block's shared memory" : "only products of warp roles, rows that are kept and tallies do";
+}
+static const char *why_blocks(const Fn *f, int asked) { (void)asked; return walks(f) ? NULL : "each program has its own: none walks from program to program"; }
+static const char *why_cluster(const Fn *f, int asked) {
+    if (asked < 2 || f->cluster || f->shares || f->cluster_refused) return NULL;
+    return f->target->has_cluster ? "its blocks load nothing in common, and share no loops" : "the GPU has none";
+}
+static const char *why_slices(const Fn *f, int asked) { return asked < 2 || f->slices || f->slices_refused ? NULL : no_roles(f); }
+static const char *why_pingpong(const Fn *f, int asked) { return asked < 2 || f->tiles > 1 || f->pingpong_refused ? NULL : no_roles(f); }
+static const char *why_keep(const Fn *f, int asked) { return asked < 2 || f->kept_right || f->keep_refused ? NULL : no_roles(f); }
+static const char *why_groups(const Fn *f, int asked) { (void)asked; return f->groups_refused ? NULL : no_roles(f); }
+static const char *why_tally(const Fn *f, int asked) { return asked < 2 || f->tallies || f->tally_refused ? NULL : "it has no atomics that could be counted"; }
+static const char *why_warps(const Fn *f, int asked) { (void)asked; return f->groups ? "those of its roles are groups of four" : NULL; }
+
+static int ring_stages(const Fn *f) {
+    int most = 0;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_buffer && op->imm > most) most = (int)op->imm;
+    return most;
+}
+static const char *why_stages(const Fn *f, int asked) {
+    int has = ring_stages(f);
+    return has == asked ? NULL : !has ? "nothing comes through a ring in shared memory" : has < asked ? "a ring has as many as fit, and as there are trips for" : "its products need more";
+}
+
+typedef struct Asked { const char *word, *line; const char *(*why)(const Fn *, int); } Asked;
+static const Asked asked[] = {
+    {"warps", "other warps than asked for", why_warps},        {"stages", "other stages than asked for", why_stages},
+    {"walk", "no walk from program to program", why_walk},     {"blocks", "other blocks than asked for", why_blocks},
+    {"cluster", "no clusters", why_cluster},                   {"slices", "no slices", why_slices},
+    {"pingpong", "no ping-pong", why_pingpong},                {"keep", "keeps nothing", why_keep},
+    {"groups", "no consumer groups", why_groups},              {"tally", "no tallies of atomics in shared memory", why_tally},
+};
+
+static void asked_lines(const Fn *f, Buf *out) {
+    for (size_t i = 0; f->with && i < sizeof asked / sizeof *asked; i++) {
+        Schedule s = f->with->schedule;
+        int most, v = *schedule_field(&s, asked[i].word, strlen(asked[i].word), &most);
+        const char *why = v ? asked[i].why(f, v) : NULL;
+        if (why) buf_printf(out, "  %s: %s\n", asked[i].line, why);
+    }
+}
+
 void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     const LaunchInfo *l = f->launch;
     Rpt r = {f, facts_new(f), out, lines};
@@ -267,6 +318,7 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     walk_lines(f, out);
     trip_lines(f, out);
     group_lines(f, out);
+    asked_lines(f, out);
     for (uint32_t i = 0; i < f->notes.n; i++) note_line(&r, &f->notes.at[i]);
     region(&r, &f->body);
     begin(&r, &(Op){0});
