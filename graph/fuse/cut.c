@@ -16,6 +16,8 @@
 // values of few elements, it computes by itself: a program would have to be waited for. All else stays on the device: what a program makes is
 // brought to the host for an operation that reads it, and for nothing else.
 //
+// A model of such operations alone has no program, and is one turn.
+//
 // The whole graph stays as it is, and the interpreter's turns are run on it; programs are graphs of their own (stage.c).
 #include <string.h>
 
@@ -265,7 +267,8 @@ static int value_of(Cut *c, int *number, const Node *n, int program) {
     const char *name = n->name;
     for (uint32_t i = 0; i < c->g->outputs.n; i++)
         if (c->g->outputs.at[i].node == n) name = c->g->outputs.at[i].name;
-    if (!name && n->kind == G_proj && n->from && strchr(n->from, ' ')) name = strchr(n->from, ' ') + 1;      // its node's, of the model
+    const char *word = n->kind == G_proj && n->from ? strchr(n->from, ' ') : NULL;      // its node's name, of the model
+    if (!name && word && word[1] != '(') name = word + 1;
     if (!name) name = arena_printf(c->g->arena, "part_%u", c->values.n + 1);
     vec_push(c->g->arena, &c->values, ((GBetween){n->id, name, program, (Elem)n->elem, n->rank}));
     number[n->id] = (int)c->values.n;
@@ -374,7 +377,7 @@ static const char *first_own(const Cut *c) {
     return "an operation on whole tensors";
 }
 
-// False: there is nothing for the interpreter, or nothing for kernels, to do, or an input can settle what that is.
+// False: there is nothing for the interpreter to do, or an input can settle what that is.
 static bool divide(Cut *c) {
     Graph *g = c->g;
     Arena *a = g->arena;
@@ -402,7 +405,7 @@ static bool divide(Cut *c) {
         for (int p = 1; p <= last; p++)
             if (c->out[p][i] && p > c->programs) c->programs = p;
     }
-    return own && c->programs && !c->settled;
+    return own && !c->settled;
 }
 
 static void list(Cut *c) {
@@ -432,7 +435,8 @@ bool graph_cut(Graph *g) {
     if (!any) return false;
     find_makers(&c);
     by_kernels.moves_alone = true;                           // of a model of few elements, kernels compute what they can
-    Cut *as = divide(&c) ? &c : !c.programs && divide(&by_kernels) ? &by_kernels : NULL;
+    bool divides = divide(&c);
+    Cut *as = !c.programs && divide(&by_kernels) && by_kernels.programs ? &by_kernels : divides ? &c : NULL;
     if (as) list(as);
     return as != NULL;
 }

@@ -630,9 +630,15 @@ static void put_head(const Graph *g, const Text *t, Buf *to) {
 }
 
 static void put_head_of_stages(const Graph *g, const GStages *s, const Text *t, Buf *to) {
-    buf_printf(to, "// The model %s as %d program%s: %d kernel%s, and graphs of", g->name, s->nstages, plural(s->nstages), t->nkernels, plural(t->nkernels));
-    for (int i = 0; i < t->ngraphs; i++) buf_printf(to, "%s %d", i == 0 ? "" : i + 1 < t->ngraphs ? "," : " and", t->launches[i]);
-    buf_puts(to, " launches, one after the other. What has no form as\n// kernels is the interpreter's, before and after them; sizes that it finds are dimensions of what follows.\n");
+    if (s->nstages == 0) { buf_printf(to, "// The model %s has nothing with a form as kernels: all of it is the interpreter's.\n", g->name); return; }
+    buf_printf(to, "// The model %s as %d program%s: %d kernel%s, and ", g->name, s->nstages, plural(s->nstages), t->nkernels, plural(t->nkernels));
+    if (t->ngraphs == 1) buf_printf(to, "a graph of %d launch%s.", t->launches[0], t->launches[0] == 1 ? "" : "es");
+    else {
+        buf_puts(to, "graphs of");
+        for (int i = 0; i < t->ngraphs; i++) buf_printf(to, "%s %d", i == 0 ? "" : i + 1 < t->ngraphs ? "," : " and", t->launches[i]);
+        buf_puts(to, " launches, one after the other.");
+    }
+    buf_puts(to, " What has no form as\n// kernels is the interpreter's, before and after them; sizes that it finds are dimensions of what follows.\n");
 }
 
 // What the interpreter does between two programs.

@@ -81,8 +81,8 @@ static void same(const Model *m, int i, const tkc_tensor *got) {
 // Without memory for any output: all stay with the graph, and are asked for on either side.
 static void results_stay(void **state) {
     (void)state;
-    static const char *const names[] = {"experts", "nothing", "marked", "detected"};
-    for (int k = 0; k < 4; k++) {
+    static const char *const names[] = {"experts", "nothing", "marked", "detected", "found"};
+    for (int k = 0; k < 5; k++) {
         Model m = model("emu", names[k]);
         tkc_tensor t;
         REFUSED(tkc_graph_result(m.g, output(&m, 0), TKC_HOST, &t), TKC_DEVICE_ERROR, "has not run to its end");

@@ -663,6 +663,17 @@ def nothing(m):
 
 
 @case
+def found(m):
+    """Nothing has a form as a kernel: a detector's end by itself, marks as places, and what differs among them."""
+    boxes = m.input("boxes", ["N", "M", 4], np.abs(m.rng.standard_normal((1, 7, 4))).cumsum(axis=-1).astype(np.float32))
+    scores = m.input("scores", ["N", 2, "M"], m.rng.random((1, 2, 7), dtype=np.float32))
+    selected = m.node("NonMaxSuppression", boxes, scores, m.const(np.array([3])), m.const(np.float32([0.4])), m.const(np.float32([0.3])), out="selected")
+    marks, labels = m.input("marks", ["N", "K"], np.array([[False, True, True, False, True]])), m.input("labels", ["K"], np.array([4, 1, 4, 0, 1]))
+    m.output(selected, 7), m.output(m.node("NonZero", marks, out="places"), 7), m.output(m.node("Unique", labels, out="kinds"), 7)
+    m.output(m.node("Transpose", m.node("NonZero", m.input("mask", ["M"], np.array([True, False, True, True, False, False, True]))), perm=[1, 0], out="rows"), 7)
+
+
+@case
 def marked(m):
     """Global attention: tokens that a mask marks see all others, and all see them; how many there are, the mask says. Their rows are written over the others'."""
     width, length = 16, 10
