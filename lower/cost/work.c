@@ -138,7 +138,7 @@ typedef struct Shape {
 
 static bool is_thrice(const Op *dot) { return dot->in[0]->type.elem == EL_f32 && dot->sub != DP_tf32 && dot->sub != DP_ieee; }
 
-static Shape shape_of(const Target *t, Facts *s, const Op *dot, const Tile *x) {
+static Shape shape_of(const Target *t, Facts *s, const Op *dot, const Tile *x, bool several) {
     Elem e = (Elem)dot->in[0]->type.elem;
     int bytes = elem_bytes(e);
     bool loaded[] = {!operand_made(dot->in[0], dot->parent), !operand_made(dot->in[1], dot->parent)}, f8 = elem_is_float(e) && bytes == 1;
@@ -161,6 +161,7 @@ static Shape shape_of(const Target *t, Facts *s, const Op *dot, const Tile *x) {
     bool shared = loaded[!p.turned];                                              // on the right wgmma reads shared memory alone
     p.possible = t->has_wgmma && type && x->batch == 1 && (p.three || rows_fit(p.rows)) && shared && p.cols % 8 == 0 && p.cols <= 256 && x->k * bytes % 32 == 0;
     for (int i = 0; i < 2; i++) p.columns[i] = columns[i];
+    p.possible &= !several || !(p.by_threads || p.rowed);
     p.possible &= bytes == 1 ? !p.rowed || (p.cols % 16 == 0 && x->k <= 256) : !p.by_threads || (p.rows >= 128 && !columns[!p.turned]);
     return p;
 }
@@ -177,7 +178,7 @@ static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const T
     if (p->by_threads && bytes == 1 && p->rows / 64 / p->groups * x->k / 8 > LEFT_REGS) return false;
     bool across = p->turned && p->by_threads && p->cols % 64 == 0;                // leaves by TMA all the same
     double each = fmax(p->cols / 2.0, 18 + p->cols / 4.0);
-    w->pairs = w->clocks <= 0 && bytes == 2 && x->below && p->rows == PAIR_ROWS && p->cols >= PAIR_ROWS && p->cols <= PAIR_COLUMNS && !p->turned && !p->by_threads && read[0] > 0 && read[1] > 0;
+    w->pairs = w->clocks <= 0 && !w->several && bytes == 2 && x->below && p->rows == PAIR_ROWS && p->cols >= PAIR_ROWS && p->cols <= PAIR_COLUMNS && !p->turned && !p->by_threads && read[0] > 0 && read[1] > 0;
     w->promoted |= f8;
     w->turned |= p->cols != x->n;
     if (p->cols % 64 && bytes > 1 && dot->nin == first + 1 && operand_by_columns(s, dot->in[!p->turned], dot->in[first])) each *= ODD_COLUMNS[(p->cols % 64 + 15) / 16 % 4];
@@ -204,7 +205,7 @@ static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const T
 static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, const Op *dot) {
     double read[2];
     const Tile x = tile_of(w, s, dims, dot);
-    const Shape p = shape_of(t, s, dot, &x);
+    const Shape p = shape_of(t, s, dot, &x, w->several);
     if (p.wrong) return false;
     reads(w, s, dims, dot, read);
     w->rate = rate_of(t, (Elem)dot->in[0]->type.elem, dot->sub);
@@ -243,12 +244,19 @@ static const Op *loop_inside(const Region *r, const Op **nest, bool *guarded) {
     return loop_inside(found->reg[has_products(found->reg[1])], nest, guarded);
 }
 
-// The loop whose trips have the products; of a nest, what it will be made into.
-static const Op *loop_of(Fn *f, const Op **nest, bool *guarded) {
+// The loop whose trips have the products, the last one of several; of a nest, what it will be made into.
+static const Op *loop_of(Fn *f, const Op **nest, bool *guarded, bool *several) {
     for (int nested = 0; nested < 2; nested++) {
         const Op *loop = NULL;
-        for (const Op *op = f->body.first; op; op = op->next) if (op->code == OP_T_for && multiplies(op)) loop = op;
-        if (loop) return loop;
+        bool nests = false;
+        *several = false;
+        for (const Op *op = f->body.first; op; op = op->next) {
+            if (op->code != OP_T_for || !has_products(op->reg[0])) continue;
+            *several |= loop != NULL;
+            if (multiplies(op)) loop = op;
+            else nests = true;
+        }
+        if (loop && (!nests || nested)) return loop;
         simplify(f);
         hoist(f);
         if (!flatten(f)) break;
@@ -378,32 +386,59 @@ static void ways(Work *w, const Target *t, Fn *f, bool simple, bool numbered, in
     const double room = t->smem_block - SLOTS_BYTES;
     bool turns = w->pingpong && products == 1 && end_fits(w, w->loop);
     w->keeps = turns && simple && w->trips == 1 && w->left > 0 && w->right > 0 && w->made <= 0 && w->right + KEPT_STAGES * w->left <= room;
-    w->pingpong = turns && simple && numbered && GROUP_STAGES * (w->bytes + w->low) <= room - w->behind;
+    w->pingpong = turns && (simple || w->several) && numbered && GROUP_STAGES * (w->bytes + w->low) <= room - w->behind;
     w->splits = !w->three && simple && split_refusal(f) == NULL;
+}
+
+static bool products_of(Work *w, const Target *t, Facts *s, const int64_t *dims, int *products) {
+    *products = 0;
+    for (const Op *op = w->loop->reg[0]->first; op; op = op->next) {
+        if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
+        *products += op->code == OP_T_dot;
+    }
+    return true;
+}
+
+// Loops before the last one: as many trips more, and what a trip is in the mean.
+static bool earlier_loops(Work *w, const Target *t, Facts *s, const int64_t *dims, const Fn *f) {
+    for (const Op *op = f->body.first; op != w->loop; op = op->next) {
+        Work o = {.loop = op, .wide = w->wide, .several = true, .outer = 1};
+        int64_t lo, hi, step;
+        int products;
+        if (op->code != OP_T_for || !multiplies(op)) continue;
+        if (!number_of(s, op->in[0], dims, &lo) || !number_of(s, op->in[1], dims, &hi) || !number_of(s, op->in[2], dims, &step) || step < 1) return false;
+        if (!products_of(&o, t, s, dims, &products)) return false;
+        int64_t trips = hi > lo ? (hi - lo + step - 1) / step : 0, all = trips + w->trips;
+        double *mean[] = {&w->flops, &w->clocks, &w->bytes, &w->drawn, &w->elements, &w->pieces, &w->made, &w->turned_bytes, &w->left, &w->right, &w->group_row};
+        const double with[] = {o.flops, o.clocks, o.bytes, o.drawn, o.elements, o.pieces, o.made, o.turned_bytes, o.left, o.right, o.group_row};
+        for (size_t i = 0; all && i < sizeof with / sizeof *with; i++) *mean[i] = (*mean[i] * (double)w->trips + with[i] * (double)trips) / (double)all;
+        w->sync |= o.sync;
+        w->pingpong &= o.pingpong;
+        w->trips = all;
+    }
+    return true;
 }
 
 bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     const Op *nest = NULL;
-    bool guarded = false, odd = false;
-    const Op *loop = loop_of(f, &nest, &guarded);
+    bool guarded = false, odd = false, several;
+    const Op *loop = loop_of(f, &nest, &guarded, &several);
     Facts *s = facts_new(f);
     int64_t lo, hi, step, last;
     int products = 0;
-    *w = (Work){.loop = loop, .wide = t->has_wgmma, .outer = 1};
+    *w = (Work){.loop = loop, .several = several, .wide = t->has_wgmma, .outer = 1};
     if (!loop || !number_of(s, loop->in[0], dims, &lo) || !number_at_most(s, loop->in[1], dims, nest != NULL, &hi) || !number_of(s, loop->in[2], dims, &step) || step < 1) return false;
     if (nest && !outer_trips(w, s, dims, nest)) return false;
     w->merged = merge_of(loop) != NULL;
-    for (const Op *op = loop->reg[0]->first; op; op = op->next) {
-        if (op->code == OP_T_dot && !product(w, t, s, dims, op)) return false;
-        products += op->code == OP_T_dot;
-    }
+    if (!products_of(w, t, s, dims, &products)) return false;
+    w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
+    if (several && !earlier_loops(w, t, s, dims, f)) return false;
     if (w->sync) w->clocks = 0;
     if (w->bytes <= 0 || (w->nest && w->clocks <= 0)) return false;
     if (w->clocks && w->regs > ACC_ALL - (w->gathered > 0 ? GATHER_REGS : 0)) return false;
     if (w->nest) w->between = ops_between(w);
     w->end = end_of(loop, w->threads);
     read_behind(w, t, loop);
-    w->trips = hi > lo ? (hi - lo + step - 1) / step : 0;
     bool numbered = number_of(s, loop->in[1], dims, &last);
     if (nest && !numbered) w->trips = (w->trips + 1) / 2;                           // each of them a little longer
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
@@ -413,7 +448,7 @@ bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     w->alone = !w->rows && (w->alone || w->scattered);
     if (w->three && w->gathered > 0) return false;                                  // hopper/bands.c
     if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
-    ways(w, t, f, !nest && !guarded, numbered, products);
+    ways(w, t, f, !nest && !guarded && !several, numbered, products);
     w->alone |= nest || guarded;
     if (guarded) some_idle(w, f, dims);
     w->keeps &= w->across * w->down == w->programs;                                 // a grid of two clauses

@@ -21,7 +21,8 @@ static const double GATHERED = 120e3, IDLE = 0.7;                   // bytes of 
 enum { PACKED = 512, MOST_TOGETHER = 3, MAX_RING = 16 };            // programs of fewer elements are one warp each; blocks of a multiprocessor; stages
 
 typedef struct Work {
-    const Op *loop;
+    const Op *loop;                 // of several that share a ring (hopper/loops.c) the last one; a trip is what theirs are in the mean
+    bool    several;
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
     double  bytes, drawn;           // that a trip reads; as L2 would count them
     double  low;                    // bytes that lie in a stage besides: what tf32 leaves

@@ -218,15 +218,20 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
 }
 
 // Sums that nothing looks at before the loop's end: each product adds to a carried value, and is yielded as that.
-static bool only_sums(const Hop *h) {
-    const Region *r = h->loop->reg[0];
-    for (int p = 0; p < h->np; p++) {
+static bool only_sums(const Hop *h, const Op *loop, int from, int to) {
+    const Region *r = loop->reg[0];
+    for (int p = from; p < to; p++) {
         const Op *dot = h->p[p].dot, *y = r->last;
         bool carried = false;
         if (!(dot->flags & HAS_ACC) || h->p[p].op[0].where == REGISTERS) return false;
         for (int i = 0; i < y->nin; i++) carried |= y->in[i] == dot->out[0] && dot->in[2] == r->args.at[1 + i];
         if (!carried || region_uses(&h->f->body, dot->out[0]) != 1 || region_uses(&h->f->body, dot->in[2]) != 1) return false;
     }
+    return true;
+}
+
+static bool all_only_sums(const Hop *h) {
+    for (int i = 0; i < h->nloops; i++) if (!only_sums(h, h->loops[i], h->first[i], h->first[i + 1])) return false;
     return true;
 }
 
@@ -287,27 +292,17 @@ static int stages(Hop *h) {
 static void begin(Hop *h) {
     h->loop = h->nest = NULL;
     h->follows = false;
-    h->np = h->nsources = 0;
+    h->np = h->nsources = h->nloops = h->at = h->from = h->to = 0;
     h->stage_bytes[0] = h->stage_bytes[1] = h->once_bytes = h->made_bytes = h->low_bytes = 0;
     h->groups = h->tiles = h->bands = 1;
     memset(h->p, 0, sizeof h->p);
 }
 
-// The one loop with products, bounds and all. NULL: it was found, or there is none.
-static const char *find_loop(Hop *h) {
-    for (Op *op = h->f->body.first; op; op = op->next) {
-        if (op->code == OP_T_dot && !h->loop) return "a product stands before the loop";
-        h->follows |= op->code == OP_T_dot;
-        bool inside = false;
-        for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
-        if (!inside) continue;
-        if (op->code != OP_T_for || h->loop) return "the products are not in one loop";
-        h->loop = op;
-    }
-    if (!h->loop) return NULL;
-    if (h->f->cluster && !put_scattered(h->f)) return "the parts of its loop are a cluster's blocks";
-    const char *why = hop_nest(h);
+// A loop's bounds, and of those around it.
+static const char *bounds(Hop *h) {
+    const char *why = h->nloops == 1 ? hop_nest(h) : NULL;
     if (why) return why;
+    h->loops[h->at] = h->loop;
     for (int i = 0; i < 6; i++) {
         const Op *loop = i < 3 ? h->loop : h->nest;
         if (loop && !hop_computable(h, loop->in[i % 3])) return "the loop's bounds are not scalars that both roles can compute";
@@ -315,7 +310,29 @@ static const char *find_loop(Hop *h) {
     return h->loop->nout > MAX_CARRIED ? "the loop carries too many values" : NULL;
 }
 
-static const char *find_products(Hop *h) {
+// The loops with products, bounds and all; mostly it is one. NULL: they were found, or there is none.
+static const char *find_loops(Hop *h) {
+    for (Op *op = h->f->body.first; op; op = op->next) {
+        if (op->code == OP_T_dot && !h->nloops) return "a product stands before the loop";
+        h->follows |= op->code == OP_T_dot;
+        bool inside = false;
+        for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
+        if (!inside) continue;
+        if (op->code != OP_T_for || h->follows || h->nloops == MAX_LOOPS) return "the products are not in one loop";
+        h->loops[h->nloops++] = op;
+    }
+    if (!h->nloops) return NULL;
+    const char *why = hop_loops_apart(h);
+    if (why) return why;
+    if (h->f->cluster && !put_scattered(h->f)) return "the parts of its loop are a cluster's blocks";
+    for (int i = 0; i < h->nloops; i++) {
+        hop_at(h, i);
+        if ((why = bounds(h))) return why;
+    }
+    return NULL;
+}
+
+static const char *products_of_loop(Hop *h) {
     for (Op *op = h->loop->reg[0]->first; op; op = op->next) {
         for (int i = 0; i < op->nreg; i++) if (has_products(op->reg[i])) return "a product is in an inner loop or branch";
         if (op->code == OP_T_break || op->code == OP_T_continue) return "the loop has a break";
@@ -324,16 +341,28 @@ static const char *find_products(Hop *h) {
         const char *why = product_of(h, &h->p[h->np++], op);
         if (why) return why;
     }
-    hop_products_first(h);
+    return NULL;
+}
+
+static const char *find_products(Hop *h) {
+    const char *why = NULL;
+    for (int i = 0; i < h->nloops; i++) {
+        h->first[i] = h->first[i + 1] = h->np;
+        hop_at(h, i);
+        if ((why = products_of_loop(h))) return why;
+        h->first[i + 1] = h->to = h->np;
+        hop_products_first(h);
+    }
     hop_share(h);
+    if ((why = hop_loops_refuse(h))) return why;
     for (int i = 1; i < h->np; i++) if (axis_extent(h->p[i].row) != axis_extent(h->p[0].row)) return "products differ in rows";
     return hop_low(h);
 }
 
 static bool sums_fit(const Hop *h) {
-    int64_t registers = 0, most = (h->p[0].promoted || h->np > 2 ? PROMOTED_REGS : SUM_REGS) - (hop_gathered_bytes(h, -1) ? 32 : 0);
+    int64_t registers = 0, most = (h->p[0].promoted || h->np > 1 + h->nloops ? PROMOTED_REGS : SUM_REGS) - (hop_gathered_bytes(h, -1) ? 32 : 0);
     if (hop_left_words(h) > LEFT_WORDS) return false;
-    for (int i = 0; i < h->np; i++) registers += axis_extent(h->p[0].row) / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
+    for (int i = 0; i < h->np; i++) if (!h->p[i].goes_on) registers += axis_extent(h->p[0].row) / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
     return registers <= most || h->tiles * h->bands > 1;
 }
 
@@ -341,8 +370,10 @@ static void add_up_bytes(Hop *h) {
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
+            if (h->nloops > 1 && o->where == RING) continue;
             if (!o->same) *(o->where == ONCE ? &h->once_bytes : o->where == MADE ? &h->made_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
+    if (h->nloops > 1) h->stage_bytes[0] = hop_stage_parts(h);
 }
 
 // Whatever shared memory is for beside the ring is given up until two stages fit: a tile behind the loop, a tile for each group, slots, slices.
@@ -374,16 +405,16 @@ static void divide_room(Hop *h) {
 
 bool hop_applies(Hop *h) {
     begin(h);
-    const char *why = find_loop(h);
+    const char *why = find_loops(h);
     if (why) return decline(h, why);
-    if (!h->loop) return false;
+    if (!h->nloops) return false;
     if ((why = find_products(h))) return decline(h, why);
-    h->pipelined = !h->p[0].promoted && !h->by_threads && only_sums(h);
+    h->pipelined = !h->p[0].promoted && !h->by_threads && all_only_sums(h);
     hop_divide_rows(h, h->follows ? 1 : hop_pingpong(h));
     if (h->follows && h->bands > 1) return decline(h, "a product follows the loop of three groups");
     if (axis_extent(h->p[0].row) == 192 && h->tiles * h->bands == 1 && h->f->groups_refused) { h->no_bands = true; return hop_applies(h); }      // its transpose, then
     if (!sums_fit(h)) return decline(h, "the accumulator does not fit the registers");
-    h->chained = !hop_any_seen(h) && hop_chained(h);
+    h->chained = h->nloops == 1 && !hop_any_seen(h) && hop_chained(h);
     h->rings = h->chained ? 2 : 1;
     add_up_bytes(h);
     hop_sources(h);
@@ -392,7 +423,7 @@ bool hop_applies(Hop *h) {
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");
     divide_room(h);
     if (h->stages < 2) return decline(h, "two stages of the operands do not fit shared memory");
-    if (h->np > 1 && !h->chained && !h->pipelined) h->walk_bytes = 0;
+    if (h->np > h->nloops && !h->chained && !h->pipelined) h->walk_bytes = 0;
     h->cluster = hop_cluster(h);
     h->fixed_bytes = hop_fixed(h);
     return true;

@@ -44,12 +44,8 @@ static const char *not_by_rows(const Fn *f, const Val *row) {
     return NULL;
 }
 
-static bool one_fits(const Hop *h) {
-    int64_t regs = 0;
-    for (int i = 0; i < h->np; i++)
-        regs += axis_extent(h->p[i].row) / 64 * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
-    return regs <= GROUP_REGS;
-}
+static int64_t registers(const Product *p) { return axis_extent(p->row) / 64 * axis_extent(p->col) / 2 * (p->promoted ? 2 : 1); }
+static bool one_fits(const Hop *h) { return hop_sums(h, registers) <= GROUP_REGS; }
 
 static int bands(Hop *h) {
     const Val *row = h->p[0].row;
@@ -64,7 +60,7 @@ static int bands(Hop *h) {
         if (p->op[1].turned) return refuse(h, "an operand is turned in shared memory");
         if (p->op[0].where == MADE || p->op[1].where == MADE) return refuse(h, "an operand is made before the loop");
         if (p->op[0].where == REGISTERS && !hop_chained(h)) return refuse(h, "the left operand of a product is computed");
-        regs += axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
+        if (!p->goes_on) regs += axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
         if (p->op[0].where == REGISTERS) regs += axis_extent(p->k) / 4;
     }
     if (regs > BAND_REGS) return refuse(h, "a band of the tile does not fit 160 registers a thread");

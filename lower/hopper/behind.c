@@ -78,7 +78,7 @@ uint32_t hop_behind_bytes(Hop *h) {
 bool hop_behind_short(const Hop *h) {
     const Product *p = &h->p[0];
     int64_t n = axis_extent(p->col), each = n / 2 > 18 + n / 4 ? n / 2 : 18 + n / 4;
-    int64_t clocks = h->np * (axis_extent(p->row) / 64) * each *
+    int64_t clocks = (h->np + h->nloops - 1) / h->nloops * (axis_extent(p->row) / 64) * each *
                      (axis_extent(p->k) * elem_bytes((Elem)p->dot->in[0]->type.elem) / 32);
     return (h->stages - 2) * clocks < ENOUGH;
 }

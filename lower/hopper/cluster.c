@@ -34,6 +34,7 @@ int hop_cluster(Hop *h) {
     if (h->opt->schedule.cluster > 2) return refuse(h, "clusters are of two blocks");
     if (!h->opt->target->has_cluster) return refuse(h, "this target has none");
     if (!h->walk_bytes) return refuse(h, "they are for blocks that go from tile to tile");
+    if (h->nloops > 1) return refuse(h, "its products are in several loops");
     if (h->keep) return refuse(h, "the right operand is kept");
     if (h->nsources) return refuse(h, "their left operand is computed");
     if (hop_any_seen(h)) return refuse(h, "threads read an operand, too");

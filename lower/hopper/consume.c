@@ -82,9 +82,9 @@ static void release_previous(Hop *h, Builder *b, Val *any, Ring ring) {
 
 static void wait_products(Hop *h, Builder *b, int in_flight, ValMap *map) {
     Val *v[MAX_DOTS] = {0};
-    for (int i = 0; i < h->np; i++) v[i] = map_get(map, h->p[i].dot->out[0]);
-    hop_wait_all(b, in_flight, h->np, v);
-    for (int i = 0; i < h->np; i++) map_set(map, h->p[i].dot->out[0], v[i]);
+    for (int i = h->from; i < h->to; i++) v[i - h->from] = map_get(map, h->p[i].dot->out[0]);
+    hop_wait_all(b, in_flight, h->to - h->from, v);
+    for (int i = h->from; i < h->to; i++) map_set(map, h->p[i].dot->out[0], v[i - h->from]);
 }
 
 // A trip of the consumers, while it is made.
@@ -95,6 +95,7 @@ typedef struct Trip {
     ValMap map;                  // old values to new ones
     Ring   ring;
     Flight flight;
+    Val   *before;               // was there a trip of an earlier loop whose products are on their way? NULL: none are
     Val   *next[MAX_AHEAD];      // what is loaded for the trip after it
 } Trip;
 
@@ -112,9 +113,11 @@ static void end_trip(Trip *t, const Op *yield) {
     Hop *h = t->h;
     int n = h->loop->nout;
     Val *out[MAX_CARRIED + MAX_AHEAD + 2];
-    if (h->pipelined) wait_products(h, &t->in, h->np, &t->map);                     // for those of the trip before
+    if (h->pipelined) wait_products(h, &t->in, h->to - h->from, &t->map);                     // for those of the trip before
     for (int i = 0; i < n; i++) out[i] = map_get(&t->map, yield->in[i]);
-    if (h->pipelined) release_previous(h, &t->in, b_binary(&t->in, OP_gt, t->loop->reg[0]->args.at[0], h->loop->in[0]), t->ring);
+    Val *any = h->pipelined ? b_binary(&t->in, OP_gt, t->loop->reg[0]->args.at[0], h->loop->in[0]) : NULL;
+    if (t->before) any = b_binary(&t->in, OP_or, any, t->before);
+    if (h->pipelined) release_previous(h, &t->in, any, t->ring);
     else hop_release(h, &t->in, 0, t->ring.stage);
     t->ring = hop_advance(h, &t->in, t->ring);
     for (int i = 0; i < h->nahead; i++) out[n + i] = t->next[i];
@@ -136,7 +139,7 @@ static void fill_trip(Trip *t) {
     for (Op *op = old->first; op; op = op->next) {
         if (hop_take_source(h, &t->in, op, t->ring.stage, &t->map) || hop_take_ahead(h, &t->in, op, t->loop->reg[0]->args.at + 1 + n, &t->map) || hop_is_ring_load(h, op)) continue;
         const Product *p = NULL;
-        for (int i = 0; i < h->np; i++) if (h->p[i].dot == op) p = &h->p[i];
+        for (int i = h->from; i < h->to; i++) if (h->p[i].dot == op) p = &h->p[i];
         hop_settle(&t->flight, &t->in, &t->map, op->code == OP_T_yield ? t->flight.n : hop_wanted(&t->flight, op));
         hop_take_seen(h, &t->in, op, t->ring.stage, &t->map);
         if (p) multiplied(t, op, p);
@@ -145,30 +148,49 @@ static void fill_trip(Trip *t) {
     }
 }
 
-// What follows the loop takes its results, products when they have arrived.
-static void take_results(Hop *h, Builder *b, Op *loop) {
+static Val *had_trips(const Hop *h, Builder *b, Val *before) {
+    Val *had = b_binary(b, OP_lt, h->loop->in[0], h->loop->in[1]);
+    return before ? b_binary(b, OP_or, had, before) : had;
+}
+
+// What follows the loop takes its results, products when they have arrived; but of several loops the next one may take them on their way. Then: Trip.before.
+static Val *take_results(Hop *h, Builder *b, Op *loop, Val *before) {
     const Op *yield = h->loop->reg[0]->last;
     int n = h->loop->nout;
+    bool last = hop_last(h), goes_on = hop_goes_on(h, h->at + 1);
     ValMap after = {.arena = h->f->arena};                                           // by product: what the loop leaves of it
     for (int i = 0; i < n; i++) loop->out[i]->name = h->loop->out[i]->name;
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < h->np; k++) if (yield->in[i] == h->p[k].dot->out[0]) map_set(&after, yield->in[i], loop->out[i]);
-    if (h->pipelined) wait_products(h, b, 0, &after);
-    hop_release_once(h, b);
-    if (h->pipelined && (h->walk_bytes || h->nest)) release_previous(h, b, b_binary(b, OP_lt, h->loop->in[0], h->loop->in[1]), (Ring){loop->out[n + h->nahead], loop->out[n + h->nahead + 1]});
-    if (h->pipelined && hop_pingpong_busy(h)) {                // what follows takes its time, and is not to begin before that
+        for (int k = h->from; k < h->to; k++) if (yield->in[i] == h->p[k].dot->out[0]) map_set(&after, yield->in[i], loop->out[i]);
+    if (h->pipelined && !goes_on) wait_products(h, b, 0, &after);
+    if (last) hop_release_once(h, b);
+    if (h->pipelined && !goes_on && (h->walk_bytes || h->nest || !last)) release_previous(h, b, had_trips(h, b, before), (Ring){loop->out[n + h->nahead], loop->out[n + h->nahead + 1]});
+    if (h->pipelined && last && hop_pingpong_busy(h)) {        // what follows takes its time, and is not to begin before that
         wait_products(h, b, 0, &after);
         b->r->last->attr = h->empty[0]->def->attr;
     }
     for (int i = 0; i < n; i++) {
         bool product = false;
-        for (int k = 0; k < h->np; k++) product |= h->pipelined && yield->in[i] == h->p[k].dot->out[0];
+        for (int k = h->from; k < h->to; k++) product |= h->pipelined && yield->in[i] == h->p[k].dot->out[0];
         replace_uses(&h->f->body, h->loop->out[i], product ? map_get(&after, yield->in[i]) : loop->out[i]);
     }
+    return goes_on ? had_trips(h, b, before) : NULL;
+}
+
+static Val *consume_loop(Hop *h, Builder *b, Val *before) {
+    int n = h->loop->nout;
+    Val *init[MAX_CARRIED + MAX_AHEAD];
+    for (int i = 0; i < n; i++) init[i] = h->loop->in[3 + i];
+    hop_load_ahead(h, b, h->loop->in[0], init + n);
+    Trip t = {.h = h, .map = {.arena = h->f->arena}, .before = before};
+    t.loop = hop_ring_loop(h, b, CONSUMERS, n + h->nahead, init, &t.map, &t.in, &t.ring);
+    fill_trip(&t);
+    return take_results(h, b, t.loop, before);
 }
 
 void hop_consumers(Hop *h, Region *r) {
     Builder b = {h->f, r, NULL, h->loop->span};
+    hop_at(h, 0);
     if (h->nest) {
         hop_nest_consumers(h, r);
         b = (Builder){h->f, h->loop->parent, h->loop, h->loop->span};
@@ -180,13 +202,10 @@ void hop_consumers(Hop *h, Region *r) {
         hop_effect(&b, OP_T_mbar_wait, 3, (Val *[]){h->once, hop_i32(&b, 0), h->turn[1]});
     }
     if (h->chained) { hop_overlap(h, r); return; }
-    int n = h->loop->nout;
-    Val *init[MAX_CARRIED + MAX_AHEAD];
-    for (int i = 0; i < n; i++) init[i] = h->loop->in[3 + i];
-    hop_load_ahead(h, &b, h->loop->in[0], init + n);
-    Trip t = {.h = h, .map = {.arena = h->f->arena}};
-    t.loop = hop_ring_loop(h, &b, 1, n + h->nahead, init, &t.map, &t.in, &t.ring);
-    fill_trip(&t);
-    take_results(h, &b, t.loop);
+    Val *before = NULL;
+    for (int i = 0; i < h->nloops; i++) {
+        hop_at(h, i);
+        before = consume_loop(h, &b, before);
+    }
     if (h->nest) hop_nest_end(h, CONSUMERS, h->nest->reg[0]);
 }

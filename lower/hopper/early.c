@@ -29,9 +29,9 @@ static bool reads_scalars(const Region *r) {                     // with which t
 
 uint32_t hop_fixed(Hop *h) {
     uint32_t bytes = 0, all = h->stage_bytes[0] + h->once_bytes;
-    if (!h->opt->target->has_pdl || !h->f->early || h->rings > 1 || h->low_bytes || h->cluster > 1 || h->keep || hop_gathered_bytes(h, -1) || reads_scalars(&h->f->body) ||
-        reads_scalars(h->loop->reg[0]))
+    if (!h->opt->target->has_pdl || !h->f->early || h->rings > 1 || h->low_bytes || h->cluster > 1 || h->keep || hop_gathered_bytes(h, -1) || reads_scalars(&h->f->body))
         return 0;
+    for (int i = 0; i < h->nloops; i++) if (reads_scalars(h->loops[i]->reg[0])) return 0;
     for (int i = 0; i < h->np; i++)
         for (int k = 0; k < 2; k++) {
             Operand *o = &h->p[i].op[k];
@@ -41,7 +41,12 @@ uint32_t hop_fixed(Hop *h) {
         }
     for (int i = 0; i < h->nsources; i++)
         if ((h->source[i].fixed = of_fixed(h, h->source[i].load))) bytes += h->source[i].bytes;
-    if (bytes < all) return bytes;
+    bool each = true;                                          // of several loops: both producers bring something of each
+    for (int i = 0; i < h->nloops && h->nloops > 1; i++) {
+        hop_at(h, i);
+        each &= hop_brought(h, 0, true) > 0 && hop_brought(h, 0, false) > 0;
+    }
+    if (h->nloops > 1 ? each && bytes : bytes < all) return bytes;
     for (int i = 0; i < h->np; i++) for (int k = 0; k < 2; k++) h->p[i].op[k].fixed = false;
     for (int i = 0; i < h->nsources; i++) h->source[i].fixed = false;
     return 0;

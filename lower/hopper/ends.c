@@ -51,9 +51,8 @@ static bool may_end(const Hop *h, const Product *p, const Operand *o) {
     return by_columns(p, o) ? o->columns > span_of(o) : whole;
 }
 
-// Before the tensor maps are made: the rows of the last tile, as the launcher counts them.
-void hop_ends(Hop *h) {
-    for (int i = 0; i < h->np; i++)
+static void ends_of_loop(Hop *h) {
+    for (int i = h->from; i < h->to; i++)
         for (int k = 0; k < 2; k++) {
             Product *p = &h->p[i];
             Operand *o = &p->op[k];
@@ -67,6 +66,14 @@ void hop_ends(Hop *h) {
             o->ends = BY_ROWS;
             h->f->launch->partial = true;
         }
+}
+
+// Before the tensor maps are made: the rows of the last tile, as the launcher counts them.
+void hop_ends(Hop *h) {
+    for (int i = 0; i < h->nloops; i++) {
+        hop_at(h, i);
+        ends_of_loop(h);
+    }
 }
 
 void hop_last_map(Hop *h, const Operand *o, int map) {
@@ -100,7 +107,7 @@ static Val *end_of_columns(Builder *b, Operand *o) {
 
 Val *hop_absent(Hop *h, Builder *b, bool fixed) {
     Val *sum = NULL;
-    for (int i = 0; i < h->np; i++)
+    for (int i = h->from; i < h->to; i++)
         for (int k = 0; k < 2; k++) {
             Operand *o = &h->p[i].op[k];
             if (!o->ends || o->fixed != fixed) continue;

@@ -25,10 +25,21 @@
 
 static int64_t rows_of(const Operand *o) { return axis_extent(o->outer) / (o->per[0] > 1 ? o->per[0] : 1); }
 
+// In a stage of several loops: its part of it, which may be longer.
+static uint32_t place_of(const Hop *h, const Operand *o) {
+    uint32_t at = 0;
+    for (int i = 0; i < o->place; i++) at += h->place_bytes[i] * (uint32_t)h->stages;
+    return at;
+}
+
 static Val *buffer(Hop *h, Builder *b, const Operand *o, uint32_t *at) {
+    uint32_t place = place_of(h, o);
+    bool part = h->nloops > 1 && o->where == RING;
     Type t = {.kind = TY_BUFFER, .elem = (uint8_t)o->a.elem, .rank = 2, .swizzle = (uint8_t)o->swizzle, .order = {1, 0}};
     t.shape[0] = rows_of(o);
     t.shape[1] = o->columns;
+    if (part && h->place_bytes[o->place] > o->bytes) t.shape[2] = h->place_bytes[o->place];
+    if (part) at = &place;
     Val *v = b_op(b, OP_T_buffer, 0, t, 0, NULL);
     v->def->imm = o->where == RING ? h->stages : 1;
     v->def->attr = *at;
@@ -96,10 +107,12 @@ Op *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, const V
     Val *in[5 + MAX_CARRIED + MAX_AHEAD];
     for (int i = 0; i < 3; i++) in[i] = map_get(map, h->loop->in[i]);
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
-    h->start[role] = h->nest ? h->within[role] : role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
-    in[3 + n] = h->start[role].stage;
-    in[4 + n] = h->start[role].phase;
+    if (h->at == 0) h->start[role] = h->nest ? h->within[role] : role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
+    Ring from = h->at ? h->end[role] : h->start[role];
+    in[3 + n] = from.stage;
+    in[4 + n] = from.phase;
     Op *loop = op_new(h->f, OP_T_for, h->loop->span, 5 + n, in, n + 2);
+    if (h->at == 0) h->begins[role] = loop;
     for (int i = 0; i < n + 2; i++) loop->out[i]->type = in[3 + i]->type;
     h->end[role] = (Ring){loop->out[n], loop->out[n + 1]};
     loop->str = h->loop->str;
@@ -135,7 +148,7 @@ static uint32_t aligned(uint32_t at) { return (at + 8 * SPAN - 1) & ~(uint32_t)(
 // What is in shared memory, in order: operands, low parts, a tile that is read behind the loop, slots of walking blocks, barriers. How many bytes
 // that is.
 static uint32_t lay_out(Hop *h, Builder *b) {
-    uint32_t at = 0;
+    uint32_t at = h->nloops > 1 ? h->stage_bytes[0] * (uint32_t)h->stages : 0;
     for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
         for (int i = 0; i < 2 * h->np + h->nsources; i++) {
             Operand *o = i < 2 * h->np ? &h->p[i / 2].op[i % 2] : &h->source[i - 2 * h->np];
@@ -199,7 +212,8 @@ static void consume(Hop *h, Op *roles) {
     }
     hop_consumers(h, r);
     if (h->behind_bytes) hop_behind_take(h);
-    op_remove(h->loop);
+    if (h->nloops == 1) op_remove(h->loop);
+    for (int i = 0; i < h->nloops && h->nloops > 1; i++) op_remove(h->loops[i]);
     for (Op *op = roles->next, *next; op; op = next) {
         next = op->next;
         op_remove(op);
@@ -216,24 +230,28 @@ static void consume(Hop *h, Op *roles) {
 static int spare_registers(const Hop *h) {
     enum { MOST = 48, WITH_SUMS = 144 };
     int64_t sums = 0;
-    for (int i = 0; i < h->np; i++) sums += axis_extent(h->p[i].row) * axis_extent(h->p[i].col) * (1 + h->p[i].promoted) / (128 * h->groups * h->bands);
+    for (int i = 0; i < h->np; i++) if (!h->p[i].goes_on) sums += axis_extent(h->p[i].row) * axis_extent(h->p[i].col) * (1 + h->p[i].promoted) / (128 * h->groups * h->bands);
     return h->chained || h->nest || sums > WITH_SUMS ? 0 : (int)(sums + MOST > WITH_SUMS ? WITH_SUMS - sums : MOST);
 }
 
 bool hopper(Fn *f, const CompileOptions *opt) {
     Hop h = {.f = f, .opt = opt, .facts = facts_new(f), .slices = 1, .every = 1};
     if (!opt->target->has_wgmma || !f->fast) return false;
-    Op *lone = hop_lone_product(f), *made = lone ? hop_into_loop(f, lone) : NULL;
+    Op *made[MAX_LOOPS];
+    int lone = hop_lone_products(f, made);
+    for (int i = 0; i < lone; i++) made[i] = hop_into_loop(f, made[i]);
+    for (int i = 0; i < lone; i++) hop_sum_begun(f, made[i]);
     hop_keep(&h);
     if (h.keep) h.facts = facts_new(f);                        // programs have other places
     if (!hop_applies(&h)) {
-        if (made) hop_out_of_loop(f, made);
+        for (int i = 0; i < lone; i++) hop_out_of_loop(f, made[i]);
         return false;
     }
 
     f->kept_right = hop_keeps(&h) ? h.keep : 0;
-    Op *top = h.nest ? h.nest : h.loop;
+    Op *top = h.nest ? h.nest : h.loops[0];
     load_before(f, h.loop, 128 * h.groups * h.bands, spare_registers(&h), h.behind_bytes ? h.behind.load : NULL);
+    hop_loops_together(&h);
     for (int i = 0; i < h.np; i++)
         for (int k = 0; k < 2; k++) f->phased |= h.p[i].op[k].window && h.p[i].op[k].window->phased;
     if (h.chained && !h.walk_bytes) hop_longest_first(&h);

@@ -5,7 +5,7 @@
 #include "lower/facts/access.h"
 #include "lower/pass/passes.h"
 
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128, MAX_WALKED = 2 * MAX_DOTS * 4 };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128, MAX_WALKED = 2 * MAX_DOTS * 4, MAX_LOOPS = 4, MAX_PLACES = 2 * MAX_DOTS };      // SPAN: bytes of the widest swizzle; barriers and small reductions
 
 enum { OTHERS, CONSUMERS, FIXED, PREPARES = FIXED };      // regions of `roles`; there is no second producer beside warps that prepare
 
@@ -46,6 +46,7 @@ typedef struct Operand {
     int     per[2];                 // of a source: lanes of `outer` and `inner` that one element is for; 0 or 1: one
     const struct Operand *same;     // the operand of an earlier product that is this tile: it is loaded and cleared there
     Val    *buffer;
+    int     place;                  // RING, of several loops: where in a stage (hopper/loops.c)
     int     map;                    // number of the tensor map
     bool    turned;                 // bytes, on the right, with the contracted axis outside: wgmma reads what other warps make of them (hopper/low.c)
     bool    seen;                   // not by products alone (hopper/seen.c)
@@ -62,6 +63,7 @@ typedef struct Product {
     bool    promoted;               // f8: the tensor cores keep too few bits, so each trip's product is added in f32
     bool    swapped;                // which is the dot's transpose: op[0] is its right operand
     bool    three;                  // of f32, as three of tf32 (hopper/low.c)
+    bool    goes_on;                // it adds to what an earlier loop has come to (hopper/loops.c)
     bool    for_sources;            // for TMA to bring what that is computed from; else nothing is won
     Operand op[2];
 } Product;
@@ -72,7 +74,10 @@ typedef struct Hop {
     Fn     *f;
     const CompileOptions *opt;
     Facts  *facts;
-    Op     *loop;
+    Op     *loop;                   // of several (hopper/loops.c) the one at hand: its number, and its products
+    Op     *loops[MAX_LOOPS];
+    int     nloops, at, from, to, first[MAX_LOOPS + 1];      // first[i]: of a loop's products
+    uint32_t place_bytes[MAX_PLACES];      // then: parts of a stage, which an operand of each loop has
     Op     *nest;                   // the loop whose body that is in (hopper/nest.c); NULL: none
     Ring    within[3];              // then, by role: where the ring stands as the outer loop's trip begins
     Product p[MAX_DOTS];
@@ -107,6 +112,7 @@ typedef struct Hop {
     int64_t tile_bytes;             // of the widest result
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
     uint32_t fixed_bytes;           // of a stage, that a second producer brings; 0: there is one producer
+    Op     *begins[3];              // by role: the first loop over the rings
     Ring    start[3], end[3];       // by role: where the loop over the rings begins, and where it leaves them
     Val    *turn[3];                // by role: the phase of what is loaded once a tile
     int     keep;                   // tiles that a block makes with the right operand in its place (hopper/kept.c); 0: it comes anew for each
@@ -182,9 +188,11 @@ void hop_started(Flight *f, const Op *dot, Val *from);
 int  hop_wanted(const Flight *f, const Op *op);                        // how many of the first ones this op takes the results of
 void hop_settle(Flight *f, Builder *b, ValMap *map, int n);            // waits for so many
 
-// hopper/lone.c: the only product, if it and its loads stand in no loop; made the trip of one, and taken out of it again.
-Op  *hop_lone_product(Fn *f);
+// hopper/lone.c: the products that stand in no loop, nor their loads, up to MAX_LOOPS of them, 0 if there are others that are not so; each made the trip of
+// a loop, and taken out of it again.
+int  hop_lone_products(Fn *f, Op **to);
 Op  *hop_into_loop(Fn *f, Op *dot);
+void hop_sum_begun(Fn *f, const Op *loop);                             // what adds nothing to it goes, so that a next loop goes on with it
 void hop_out_of_loop(Fn *f, Op *loop);
 
 // hopper/sources.c: what TMA can bring of a computed left operand, found once the products are known; where its box begins; its load made a
@@ -311,6 +319,19 @@ const char *hop_nest_refuses(const Hop *h);
 void hop_nest_producer(Hop *h, Builder *b, int role, ValMap *map);
 void hop_nest_consumers(Hop *h, Region *r);
 void hop_nest_end(Hop *h, int role, Region *r);
+
+// hopper/loops.c: several loops of products, one after the other. Whether they can share a ring: NULL, or why not, as they are found and when their
+// products are known. Which one is at hand; do its products take what the one before has on its way; is it the last one?
+const char *hop_loops_apart(const Hop *h);
+const char *hop_loops_refuse(Hop *h);
+void     hop_at(Hop *h, int i);
+bool     hop_goes_on(const Hop *h, int i);
+bool     hop_last(const Hop *h);
+int64_t  hop_sums(const Hop *h, int64_t (*of)(const Product *p));             // over all products, but of those that add to one sum, one
+// Then bytes of a stage, of which a trip of the loop at hand brings so many; the buffers of its parts; and what stands between the loops before them all.
+uint32_t hop_stage_parts(Hop *h);
+uint32_t hop_brought(const Hop *h, int ring, bool fixed);
+void     hop_loops_together(Hop *h);
 
 // hopper/ends.c: which operands' last tiles are brought as far as they go (Operand.ends). Then, in the producer, how far this tile's are, and how many
 // bytes less a stage has for it, i32; NULL: all are whole.

@@ -1,23 +1,47 @@
-// A product without a loop: the only trip of a loop, which it has no more.
+// Products without a loop: each the only trip of a loop, which it has no more.
 //
 //     c[m, n] = dot(a[m, k], b[k, n])           ->          for once { acc += dot(a[m, k], b[k, n]) };  c[m, n] = acc
 //
-// Loads and product go into a loop again, so that walking blocks load ahead; and out of it, where there are no roles for it.
+// Loads and product go into a loop again, so that walking blocks load ahead; and out of it, where there are no roles for it. So do those of several, and
+// those beside loops (hopper/loops.c).
 #include "lower/hopper/hopper.h"
 
-Op *hop_lone_product(Fn *f) {
-    Op *dot = NULL;
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
-        if (op->code != OP_T_dot) continue;
-        if (dot || op->parent != &f->body) return NULL;
-        dot = op;
-    }
-    for (int i = 0; dot && i < 2; i++) {
+// By loads of its own, none of them in a loop.
+static bool lone(const Fn *f, const Op *dot) {
+    if (dot->parent != &f->body) return false;
+    for (int i = 0; i < 2; i++) {
         const Op *load = dot->in[i]->def;
         if (!load || load->code != OP_T_load || load->parent != &f->body || region_uses(&f->body, dot->in[i]) != 1)
-            return NULL;
+            return false;
     }
-    return dot;
+    return true;
+}
+
+int hop_lone_products(Fn *f, Op **to) {
+    int n = 0, loops = 0;
+    for (Op *op = f->body.first; op; op = op->next) {
+        bool inside = false;
+        for (int i = 0; i < op->nreg; i++) inside |= has_products(op->reg[i]);
+        if (inside && op->code != OP_T_for) return 0;
+        loops += inside;
+        if (op->code != OP_T_dot) continue;
+        if (!lone(f, op) || n == MAX_LOOPS) return 0;
+        to[n++] = op;
+    }
+    return n + loops <= MAX_LOOPS ? n : 0;
+}
+
+// acc = 0; acc += dot(..): the sum has begun with 0 already, and a loop of products that follows can go on with it.
+void hop_sum_begun(Fn *f, const Op *loop) {
+    bool another = false;
+    for (const Op *op = loop->next; op; op = op->next) another |= op->code == OP_T_for && has_products(op->reg[0]);
+    for (Op *op = another ? loop->next : NULL, *next; op; op = next) {
+        next = op->next;
+        const Op *zero = op->code == OP_T_binary && op->sub == OP_add && op->in[0] == loop->out[0] ? op->in[1]->def : NULL;
+        if (!zero || zero->code != OP_T_const || zero->imm != 0 || !type_equal(&op->out[0]->type, &loop->out[0]->type)) continue;
+        replace_uses(&f->body, op->out[0], loop->out[0]);
+        op_remove(op);
+    }
 }
 
 Op *hop_into_loop(Fn *f, Op *dot) {

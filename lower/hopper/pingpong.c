@@ -42,12 +42,12 @@ int hop_pingpong(Hop *h) {
     for (; p < h->p + h->np; p++) {
         for (int i = 0; i < 2; i++)
             if ((p->op[i].where == ONCE && !h->keep) || p->op[i].where == MADE) return refuse(h, "an operand is loaded once a tile");
-        regs += axis_extent(p->row) / 64 * axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
+        if (!p->goes_on) regs += axis_extent(p->row) / 64 * axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
     }
     p = &h->p[0];
     if (axis_extent(p->row) > ROWS || regs > MOST_REGS) return refuse(h, "a tile does not fit the registers of one group");
-    for (int i = 0; i < 3; i++)
-        if (of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");
+    for (int i = 0; i < 3 * h->nloops; i++)
+        if (of_program(h->loops[i / 3]->in[i % 3])) return refuse(h, "programs differ in the trips of their loops");
     if (!hop_walk_bytes(h)) return refuse(h, "its blocks do not walk from tile to tile");
     return 2;
 }
@@ -67,13 +67,17 @@ void hop_pingpong_no_room(Hop *h) {
 
 static Val *cast_i32(Builder *b, Val *v) { return b_op(b, OP_T_cast, 0, type_scalar(EL_i32), 1, &v); }
 
-// How far a tile's trips move a position.
-static void tile_trips(Hop *h, Builder *b) {
-    Val *const *in = h->loop->in, *zero = b_const(b, EL_index, 0), *one = b_const(b, EL_index, 1),
-               *stages = b_const(b, EL_index, h->stages);
+static Val *loop_trips(Builder *b, Val *const *in) {
+    Val *zero = b_const(b, EL_index, 0), *one = b_const(b, EL_index, 1);
     Val *length = b_binary(b, OP_sub, in[1], in[0]), *some = b_binary(b, OP_gt, length, zero);
     length = b_op(b, OP_T_select, 0, type_scalar(EL_index), 3, (Val *[]){some, length, zero});
-    Val *trips = b_binary(b, OP_div, b_binary(b, OP_sub, b_binary(b, OP_add, length, in[2]), one), in[2]);
+    return b_binary(b, OP_div, b_binary(b, OP_sub, b_binary(b, OP_add, length, in[2]), one), in[2]);
+}
+
+// How far a tile's trips move a position.
+static void tile_trips(Hop *h, Builder *b) {
+    Val *trips = loop_trips(b, h->loops[0]->in), *stages = b_const(b, EL_index, h->stages);
+    for (int i = 1; i < h->nloops; i++) trips = b_binary(b, OP_add, trips, loop_trips(b, h->loops[i]->in));
     h->rest = cast_i32(b, b_binary(b, OP_rem, trips, stages));
     h->turns_over = cast_i32(b, b_binary(b, OP_rem, b_binary(b, OP_div, trips, stages), b_const(b, EL_index, 2)));
 }

@@ -59,7 +59,7 @@ int hop_pixels_begin(Hop *h, Builder *b, bool fixed, Val *begin, PixelWalks *all
     int64_t step;
     bool known = is_const(h->loop->in[2], &step);
     all->n = 0;
-    for (int i = 0; i < h->np; i++)
+    for (int i = h->from; i < h->to; i++)
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
             if (!walks(&h->p[i], o, fixed) || walk_of(all, o->window)) continue;
@@ -82,7 +82,7 @@ void hop_pixels_place(Hop *h, Builder *b, bool fixed, PixelWalks *all, Val *cons
         if (!w->carried) hop_window_digits(b, w->w, map_get(map, w->from), w->digit);
         for (int d = 0; d < w->w->n && w->carried; d++) if (w->w->at[d].digit) w->digit[d] = *digits++;
     }
-    for (int i = 0; i < h->np; i++)
+    for (int i = h->from; i < h->to; i++)
         for (int k = 0; k < 2; k++) {
             Operand *o = &h->p[i].op[k];
             if (walks(&h->p[i], o, fixed)) hop_window_place(b, o->window, walk_of(all, o->window)->digit, o->start);

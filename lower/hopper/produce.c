@@ -41,7 +41,7 @@ static void fill_cluster(Hop *h, Builder *b, const Operand *o, Val *stage, Val *
 }
 
 static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val *stage, Val *bar, ValMap *map) {
-    for (int i = 0; i < h->np; i++)
+    for (int i = where == RING ? h->from : 0; i < (where == RING ? h->to : h->np); i++)
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
             if (o->where != where || o->same || o->fixed != fixed || (where == RING && hop_ring(h, &h->p[i]) != ring)) continue;
@@ -112,49 +112,44 @@ static void odometer_next(const Odometer *o, Builder *b, Val *const *at, Val **n
     }
 }
 
-void hop_producer(Hop *h, Region *r, int role) {
-    Builder b = {h->f, r, NULL, h->loop->span}, in;
+// One loop of it.
+static void fill_trips(Hop *h, Builder *b, int role, ValMap *map) {
+    Builder in;
     Ring ring;
-    ValMap map = {.arena = h->f->arena};
     Odometer odo = odometer_of(h);
     RowsAhead rows;
     PixelWalks pixels;
     Val *at[MAX_DIGITS + 2 * MAX_DOTS + MAX_WALKED + 2] = {0}, *next[MAX_DIGITS + 2 * MAX_DOTS + MAX_WALKED + 2];
     bool fixed = role == FIXED;
-    if (h->fixed_bytes && !fixed) hop_effect(&b, OP_T_wait_launches, 0, NULL);
-    if (h->once_bytes && !fixed && !h->keep) {
-        h->turn[0] = hop_i32(&b, 0);
-        hop_once_fill(h, &b, h->turn[0], &map);
-    }
-    Val *absent = hop_absent(h, &b, fixed);
-    hop_gather_rows(h, &b, &map, &h->f->body);
+    Val *absent = hop_absent(h, b, fixed);
+    if (h->at == 0) hop_gather_rows(h, b, map, &h->f->body);
     if (h->nest) {
-        hop_nest_producer(h, &b, role, &map);
-        hop_gather_rows(h, &b, &map, h->nest->reg[0]);
+        hop_nest_producer(h, b, role, map);
+        hop_gather_rows(h, b, map, h->nest->reg[0]);
     }
-    odometer_set(&odo, &b, map_get(&map, h->loop->in[0]), at);
-    hop_gather_ahead(h, &b, &map, &rows, at + odo.n);
-    int walked = odo.n + rows.n, n = walked + hop_pixels_begin(h, &b, fixed, map_get(&map, h->loop->in[0]), &pixels, at + walked);
-    Op *loop = hop_ring_loop(h, &b, role, n, at, &map, &in, &ring);
+    odometer_set(&odo, b, map_get(map, h->loop->in[0]), at);
+    hop_gather_ahead(h, b, map, &rows, at + odo.n);
+    int walked = odo.n + rows.n, n = walked + hop_pixels_begin(h, b, fixed, map_get(map, h->loop->in[0]), &pixels, at + walked);
+    Op *loop = hop_ring_loop(h, b, role, n, at, map, &in, &ring);
     Region *old = h->loop->reg[0];
-    map_set(&map, old->args.at[0], hop_turned(h, &in, loop->reg[0]->args.at[0]));
+    map_set(map, old->args.at[0], hop_turned(h, &in, loop->reg[0]->args.at[0]));
     for (int i = 0; i < odo.n; i++) {
         at[i] = loop->reg[0]->args.at[1 + i];
         at[i]->name = odo.digit[i]->name;
-        map_set(&map, odo.digit[i], at[i]);
+        map_set(map, odo.digit[i], at[i]);
     }
     for (Op *op = old->first; op; op = op->next)               // the scalars that addresses are made of
-        if (op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0 && hop_computable(h, op->out[0]) && map_get(&map, op->out[0]) == op->out[0]) {
-            Op *c = op_clone(h->f, op, &map);
+        if (op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank == 0 && hop_computable(h, op->out[0]) && map_get(map, op->out[0]) == op->out[0]) {
+            Op *c = op_clone(h->f, op, map);
             op_append(loop->reg[0], c);
         }
-    hop_gather_now(h, &in, &map, &rows, loop->reg[0]->args.at + 1 + odo.n, loop->reg[0]->args.at[0], next + odo.n);
-    hop_pixels_place(h, &in, fixed, &pixels, loop->reg[0]->args.at + 1 + walked, &map);
+    hop_gather_now(h, &in, map, &rows, loop->reg[0]->args.at + 1 + odo.n, loop->reg[0]->args.at[0], next + odo.n);
+    hop_pixels_place(h, &in, fixed, &pixels, loop->reg[0]->args.at + 1 + walked, map);
     Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
     for (int i = 0; i < h->rings; i++) {
         hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});
-        hop_effect(&in, OP_T_mbar_expect, absent ? 3 : 2, (Val *[]){h->full[i], ring.stage, absent})->imm = fixed ? h->fixed_bytes : h->stage_bytes[i] - h->fixed_bytes - hop_gathered_bytes(h, i) - h->low_bytes;
-        fill_all(h, &in, RING, fixed, i, ring.stage, h->full[i], &map);
+        hop_effect(&in, OP_T_mbar_expect, absent ? 3 : 2, (Val *[]){h->full[i], ring.stage, absent})->imm = hop_brought(h, i, fixed);
+        fill_all(h, &in, RING, fixed, i, ring.stage, h->full[i], map);
         if (hop_gathered_bytes(h, i)) hop_effect(&in, OP_T_copy_arrive, 2, (Val *[]){h->full[i], ring.stage})->imm = GATHER_THREADS;
     }
     odometer_next(&odo, &in, at, next);
@@ -163,6 +158,21 @@ void hop_producer(Hop *h, Region *r, int role) {
     next[n] = ring.stage;
     next[n + 1] = ring.phase;
     hop_effect(&in, OP_T_yield, n + 2, next);
+}
+
+void hop_producer(Hop *h, Region *r, int role) {
+    Builder b = {h->f, r, NULL, h->loop->span};
+    ValMap map = {.arena = h->f->arena};
+    bool fixed = role == FIXED;
+    if (h->fixed_bytes && !fixed) hop_effect(&b, OP_T_wait_launches, 0, NULL);
+    if (h->once_bytes && !fixed && !h->keep) {
+        h->turn[0] = hop_i32(&b, 0);
+        hop_once_fill(h, &b, h->turn[0], &map);
+    }
+    for (int i = 0; i < h->nloops; i++) {
+        hop_at(h, i);
+        fill_trips(h, &b, role, &map);
+    }
     if (h->nest) {
         hop_nest_end(h, role, b.r);
         b = (Builder){h->f, r, NULL, h->loop->span};

@@ -40,17 +40,17 @@ static void begin(Op **at, Op *op) {
 
 void hop_products_first(Hop *h) {
     bool seen = hop_any_seen(h);                               // then even the first one, while others look at its operands
-    Op *at = seen ? h->loop->reg[0]->first : h->p[0].dot->next;
-    for (int i = seen ? 0 : 1; i < h->np; i++) {
+    Op *at = seen ? h->loop->reg[0]->first : h->p[h->from].dot->next;
+    for (int i = h->from + !seen; i < h->to; i++) {
         Op *dot = h->p[i].dot;
         bool waits = (dot->flags & HAS_ACC) && (!seen || dot->in[2]->def);
         if (h->p[i].op[0].where != REGISTERS && !waits && may_begin(h, at, dot)) begin(&at, dot);
     }
     Product was[MAX_DOTS];
     memcpy(was, h->p, sizeof was);
-    int n = 0;
+    int n = h->from;
     for (const Op *op = h->loop->reg[0]->first; op; op = op->next)
-        for (int i = 0; i < h->np; i++) if (was[i].dot == op) h->p[n++] = was[i];
+        for (int i = h->from; i < h->to; i++) if (was[i].dot == op) h->p[n++] = was[i];
 }
 
 // ---- tiles that several take ----------------------------------------------------------------------

@@ -45,6 +45,7 @@ int hop_slices(Hop *h) {
     if (h->groups * h->bands > 1) return refuse(h, "a tile of more than 64 rows has two warp groups already");
     if (h->made_bytes) return refuse(h, "an operand is made before the loop");
     if (h->nest) return refuse(h, "its loop of products is in another one");
+    if (h->nloops > 1) return refuse(h, "its products are in several loops");
     if (h->p[0].swapped) return refuse(h, "rows of its product are columns of the tile");
     const char *why = slices_refusal(h->f, h->loop);
     if (why) return refuse(h, why);

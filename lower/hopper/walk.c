@@ -120,8 +120,8 @@ Val *hop_existing(Builder *b, Val *program, Val *programs) {
 static bool one_tile(const Hop *h) {
     if (h->np == 1 || h->chained) return true;
     for (int i = 1; i < h->np; i++)
-        if (h->p[i].row != h->p[0].row || h->p[i].col != h->p[0].col || h->p[i].swapped) return false;
-    return h->pipelined;
+        if (h->p[i].row != h->p[0].row || h->p[i].col != h->p[0].col || (h->p[i].swapped && !h->by_threads)) return false;
+    return h->pipelined || h->np == h->nloops;
 }
 
 // A multiprocessor for each tile: nothing is loaded ahead, and pairs would be twice as long (12 heads of 1024 causal
@@ -165,7 +165,7 @@ int64_t hop_whole_slots(Hop *h, int64_t room) {
     const Product *p = &h->p[0];
     int64_t more = h->tile_bytes - h->walk_bytes, n = axis_extent(p->col), each = n / 2 > 18 + n / 4 ? n / 2 : 18 + n / 4;
     int64_t clocks = axis_extent(p->row) / 64 * each * (axis_extent(p->k) * elem_bytes((Elem)p->dot->in[0]->type.elem) / 32);
-    if (!h->walk_bytes || h->np > 1 || h->tiles > 1 || more <= 0 || more >= room) return 0;
+    if (!h->walk_bytes || h->np > h->nloops || h->tiles > 1 || more <= 0 || more >= room) return 0;
     int stages = hop_stages_in(h, room - more);
     if (stages < (h->bands > 1 ? BAND_STAGES : 2) ||
         (stages < hop_stages_in(h, room) && (n <= 128 || (stages - 2) * clocks < ENOUGH)))
@@ -422,8 +422,8 @@ static void loop_over_tiles(Walk *w, Region *r, int role) {
     for (int i = 0; i < n; i++) replace_uses(body, start[i], arg[i]);
     Builder last = {f, body, NULL, h->loop->span};
     if (skips) {
-        Op *trips = h->end[role].stage->def;
-        Builder before = {f, trips->parent, trips, trips->span}, after = {f, trips->parent, trips->next, trips->span};
+        Op *first_trips = h->begins[role], *trips = h->end[role].stage->def;
+        Builder before = {f, trips->parent, first_trips, trips->span}, after = {f, trips->parent, trips->next, trips->span};
         Val *again = b_binary(&before, OP_ne, unit, w->program->out[0]);
         hop_pingpong_turns(h, &before, again, &after, b_binary(&after, OP_lt, b_binary(&after, OP_add, unit, w->walkers), w->end));
         Ring next = hop_pingpong_skip(h, &last, (Ring){end[0], end[1]});
@@ -516,7 +516,7 @@ void hop_walk(Hop *h, Op *roles) {
         w.pairs = b_binary(&b, OP_div, b_binary(&b, OP_add, rows, b_const(&b, EL_index, h->keep - 1)), each);
         w.units = below(&b, b_binary(&b, OP_mul, w.beyond->in[1], w.pairs), w.programs);
     }
-    if (h->once_bytes && !h->keep) find_order(&w);
+    if (h->once_bytes && !h->keep && h->nloops == 1) find_order(&w);
     if (w.within && !h->keep) {
         Val *rows = w.within->in[1];
         w.pairs = b_binary(&b, OP_div, b_binary(&b, OP_add, rows, b_const(&b, EL_index, 1)), b_const(&b, EL_index, 2));

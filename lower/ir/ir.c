@@ -284,6 +284,7 @@ bool type_equal(const Type *a, const Type *b) {
     if (a->kind != b->kind || a->elem != b->elem || a->ptr != b->ptr || a->rank != b->rank || a->swizzle != b->swizzle)
         return false;
     int shape = a->kind == TY_AXIS || a->kind == TY_MBAR ? 1 : a->kind == TY_BUFFER ? a->rank : 0;
+    if (type_apart(a) != type_apart(b)) return false;
     for (int i = 0; i < shape; i++)
         if (a->shape[i] != b->shape[i]) return false;
     for (int i = 0; i < a->rank; i++) {
@@ -292,6 +293,8 @@ bool type_equal(const Type *a, const Type *b) {
     }
     return true;
 }
+
+int64_t type_apart(const Type *t) { return t->kind == TY_BUFFER && t->rank < MAX_AXES ? t->shape[t->rank] : 0; }
 
 int64_t type_lanes(const Type *t) {
     int64_t n = 1;

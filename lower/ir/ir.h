@@ -55,7 +55,8 @@ typedef struct Type {
     uint8_t  swizzle;               // TY_BUFFER: 0, 32, 64, 128 bytes
     uint8_t  order[MAX_AXES];       // TY_BUFFER: dimensions from innermost to outermost
     Val     *axis[MAX_AXES];        // TY_TILE: its axes, by number
-    // TY_AXIS: [0] is the extent; TY_BUFFER: the extents of one stage; TY_MBAR: [0] arrivals complete a phase
+    // TY_AXIS: [0] is the extent; TY_BUFFER: the extents of one stage, and behind them, if not 0, the bytes from one stage to the next;
+    // TY_MBAR: [0] arrivals complete a phase
     int64_t  shape[MAX_AXES];
 } Type;
 
@@ -242,6 +243,7 @@ int   type_axis(const Type *t, const Val *axis);           // position, or -1
 bool  type_equal(const Type *a, const Type *b);
 static inline int64_t axis_extent(const Val *axis) { return axis->type.shape[0]; }
 int64_t type_lanes(const Type *t);                         // product of extents
+int64_t type_apart(const Type *t);                         // of a buffer: bytes from stage to stage, where they are more than a stage's own; else 0
 
 // Convenience: make, append to a region (at its end), give the result.
 typedef struct Builder { Fn *f; Region *r; Op *before; Span span; } Builder;    // before: insert there instead of at the end

@@ -247,7 +247,8 @@ static Type buffer_type(Parse *p) {
     expect(p, ",");
     expect(p, "order");
     for (int i = 0; i < t.rank && !p->bad; i++) t.order[i] = (uint8_t)integer(p);
-    if (accept(p, ",")) {
+    while (accept(p, ",")) {
+        if (t.rank < MAX_AXES && accept(p, "apart")) { t.shape[t.rank] = integer(p); continue; }
         expect(p, "swizzle");
         t.swizzle = (uint8_t)integer(p);
     }

@@ -151,6 +151,7 @@ static void type_text(const Type *t, Buf *out) {
         buf_puts(out, ", order");
         for (int i = 0; i < t->rank; i++) buf_printf(out, " %d", t->order[i]);
         if (t->swizzle) buf_printf(out, ", swizzle %d", t->swizzle);
+        if (type_apart(t)) buf_printf(out, ", apart %" PRId64, type_apart(t));
         buf_putc(out, '>');
         break;
     }

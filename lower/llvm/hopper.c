@@ -298,7 +298,7 @@ void emit_roles(Gen *g, Op *op) {
 static uint32_t stage_bytes(const Type *t) { return (uint32_t)(t->shape[0] * t->shape[1] * elem_bytes((Elem)t->elem)); }
 
 LLVMValueRef gen_stage(Gen *g, const Val *buffer, LLVMValueRef stage) {
-    return add(g, gen_i32(g, buffer->def->attr), mul(g, stage, stage_bytes(&buffer->type)));
+    return add(g, gen_i32(g, buffer->def->attr), mul(g, stage, type_apart(&buffer->type) ? type_apart(&buffer->type) : stage_bytes(&buffer->type)));
 }
 
 void emit_buffer(Gen *g, Op *op) { (void)g; (void)op; }
