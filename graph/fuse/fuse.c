@@ -7,6 +7,7 @@
 //       again rather than stored;
 //   F2  a contraction joins a group as its anchor if its places there are one to one with the root's: what follows it is its
 //       epilogue, transposed or not;
+//       several whose sums are added up before anything looks at them are a loop each, one after the other;
 //       its places may lack an axis along which the root is a few values side by side (turn.c): each is stored by itself;
 //   F3  what a contraction reads joins it (prologue) if it is next to free, as it is computed again for every tile, or cheap
 //       and there is but one tile along the other operand;
@@ -247,6 +248,8 @@ static void product(State *s, Node *n) {
         f->inner = n;
         fuse_mark_keys(s, n->src[1]);
         if (elem_bits((Elem)n->src[0]->elem) == 16) fuse_mark_keys(s, n->src[0]);   // tensor cores take all of them from memory
+    } else if (f->kind == F_PRODUCT && fuse_adds(s, n)) {
+        vec_push(s->g->arena, &f->also, n);
     } else if (f->kind == F_PRODUCT) {
         one_more(s, f, n);
     } else {

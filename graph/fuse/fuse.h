@@ -29,7 +29,7 @@ bool graph_longer_than_kept(const Node *n);
 // By node id: the product that an elementwise value is the epilogue of (epilogue.c), or NULL.
 Node **graph_epilogues(Graph *g, const bool *alive);
 
-enum { MOST_MORE = 3 };          // the four gates of a recurrent cell are one kernel
+enum { MOST_MORE = 3, MOST_ALSO = 2 };      // the four gates of a recurrent cell are one kernel; products that add to a third one
 
 typedef struct FGroup {
     FKind    kind;
@@ -37,6 +37,7 @@ typedef struct FGroup {
     Node    *root;
     Node    *as;                 // a view of the root, one to one, that is stored in its stead; or NULL
     VEC(Node *) more;            // F_PRODUCT: other contractions of the same left operand, MOST_MORE at most
+    VEC(Node *) also;            // .. or of other operands, that add to the anchor's sum: a loop of each, one after the other
     Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
     VEC(Node *) makes;           // what it leaves in memory: the root (or `as`), and others
     VEC(Node *) beside;          // .. of which these are no part of the root, but like it (beside.c)

@@ -64,6 +64,7 @@ void fuse_join_all(State *s, const Node *n);
 // may.c: why a value does not join its groups; NULL: it may
 const char *fuse_reduce_refused(State *s, const Node *n);
 const char *fuse_product_refused(State *s, const Node *n);
+bool fuse_adds(const State *s, const Node *n);                // .. a product, since it adds to its group's
 const char *fuse_element_refused(State *s, const Node *n);
 const char *fuse_grows_too_large(const State *s, const Node *n);
 extern const char fuse_large[], fuse_crowded[];               // what the last one says

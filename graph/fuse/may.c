@@ -1,7 +1,7 @@
 // What may join: for each value the reason why it does not, in words that --emit=fusion prints; none, and it does.
 //
 //     a reduction      one group, at one place, whose rows are the kernel's rows (F4)
-//     a product        one group, at one place, one to one with the root; or the scores of an attention, or one more product of the same rows (F2)
+//     a product        one group, at one place, one to one with the root; or the scores of an attention, one more product of the same rows, or one that adds to the sum (F2)
 //     an element       cheap enough to be computed as often as its places say, and not what a product would compute again for every tile (F1, F3)
 //     anything         while the kernel is not too long, and does not read too much (F8)
 #include "graph/fuse/internal.h"
@@ -32,7 +32,7 @@ const char *fuse_reduce_refused(State *s, const Node *n) {
 
 // Products of one left operand, element by element together, as in gated layers and recurrent cells: one loop with a sum for each.
 static bool is_one_more(const State *s, const Node *n, const FGroup *f) {
-    if (f->kind != F_PRODUCT || f->more.n == MOST_MORE || f->attends || !f->place || f->root == f->anchor) return false;
+    if (f->kind != F_PRODUCT || f->more.n == MOST_MORE || f->also.n || f->attends || !f->place || f->root == f->anchor) return false;
     const Node *a = f->anchor;
     const Ix *coord = s->places[n->id].at.at[0].coord;
     bool same = n->src[0] == a->src[0] && n->rank == a->rank && n->contract.nb == a->contract.nb &&
@@ -40,6 +40,58 @@ static bool is_one_more(const State *s, const Node *n, const FGroup *f) {
                 n->contract.nk == a->contract.nk && n->contract.acc == a->contract.acc && g_same_shape(n, a);
     for (int i = 0; i < n->rank && same; i++) same = coord[i] == f->place[i];
     return same;
+}
+
+// Is p an addend of x, in nothing else's hands on its way?
+static bool adds_up(const State *s, const Node *x, const Node *p) {
+    if (s->users[x->id] != 1 || s->result[x->id] || fuse_is_kept(x)) return false;
+    if (x == p) return true;
+    bool sum = x->kind == G_ew && x->op == EW_add && elem_is_float((Elem)x->elem), same = x->kind == G_view && ix_is(x->view.pred, 1);
+    return ((sum || same) && adds_up(s, x->src[0], p)) || (sum && adds_up(s, x->src[1], p));
+}
+
+// Its left operand lies in rows of what is contracted, as TMA brings them: pictures with channels first, read as they are, do not.
+static bool lies_in_rows(const Node *c) {
+    const Node *a = c->src[0];
+    if (a->kind != G_view) return true;
+    int last = a->src[0]->rank - 1;
+    while (last > 0 && ix_is(a->src[0]->shape[last], 1)) last--;
+    return last >= 0 && a->view.coord[last]->axes >> (c->contract.nb + c->contract.nm) != 0;
+}
+
+// Few tiles with long sums are made in parts (lower/pass/split.c), which several loops in one kernel are not.
+static bool wants_parts(Graph *g, const Node *n, const FGroup *f) {
+    enum { TILE = 64, TILES = 32, LONG = 2048 };
+    const Node *a = f->anchor;
+    int outer = a->contract.nb + a->contract.nm;
+    Ix rows = ix_product(g, a->shape, outer), columns = ix_product(g, a->shape + outer, a->contract.nn);
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < 2 + f->also.n; i++) {
+        const Node *c = i == 0 ? n : i == 1 ? a : f->also.at[i - 2];
+        Ix k = ix_product(g, c->src[0]->shape + outer, c->contract.nk);
+        sum += k && k->hi < LONG ? k->hi : LONG;
+    }
+    if (sum <= LONG) return false;
+    return !rows || !columns || ((rows->lo + TILE - 1) / TILE) * ((columns->lo + TILE - 1) / TILE) < TILES;
+}
+
+// A product whose sum is added to the anchor's and not looked at before: the loop that makes it goes on with that one's. Of tiles that tensor cores have.
+static bool may_add(const State *s, const Node *n, const FGroup *f, const Ix *coord) {
+    const Node *a = f->anchor;
+    if (f->kind != F_PRODUCT || f->attends || f->whole || f->parts >= 0 || !f->place || f->root == a || f->more.n || f->also.n == MOST_ALSO) return false;
+    bool same = n->kind == G_contract && n->rank == a->rank && n->contract.nb == a->contract.nb && n->contract.nm == a->contract.nm &&
+                n->contract.nn == a->contract.nn && n->contract.acc == a->contract.acc && g_same_shape(n, a);
+    for (int i = 0; i < 2 && same; i++) same = n->src[i]->elem == a->src[0]->elem && a->src[i]->elem == a->src[0]->elem;
+    for (int i = 0; i < n->rank && same; i++) same = coord[i] == f->place[i];
+    bool small = elem_is_float((Elem)a->src[0]->elem) && elem_bits((Elem)a->src[0]->elem) == 16;
+    if (!same || !(small || (s->g->tables->tf32 && a->src[0]->elem == EL_f32)) || g_is_depthwise(s->g, a) || g_is_depthwise(s->g, n)) return false;
+    if (!lies_in_rows(a) || !lies_in_rows(n) || wants_parts(s->g, n, f)) return false;
+    for (uint32_t i = 0; i < f->nodes.n; i++) {
+        const Node *t = f->nodes.at[i];
+        if (t->kind != G_ew || t->op != EW_add || !elem_is_float((Elem)t->elem)) continue;
+        for (int k = 0; k < 2; k++) if (adds_up(s, t->src[k], n) && adds_up(s, t->src[1 - k], a)) return true;
+    }
+    return false;
 }
 
 // Does x, made of this product, lie in the group's rows, each in one tile of it (product.c)?
@@ -50,6 +102,12 @@ bool fuse_whole_rows(State *s, const Node *product, const Node *x) {
     if (group < 0 || p->at.n > MAX_PLACES || s->result[x->id]) return false;
     for (uint32_t i = 0; i < p->at.n; i++) coord[i] = p->at.at[i].coord;
     return graph_rows_of_product(s->g, product, x, fuse_group_at(s, group), (int)p->at.n, coord);
+}
+
+bool fuse_adds(const State *s, const Node *n) {
+    const struct Places *p = &s->places[n->id];
+    int group = fuse_only_group(s, n);
+    return group >= 0 && p->at.n == 1 && may_add(s, n, fuse_group_at(s, group), p->at.at[0].coord);
 }
 
 const char *fuse_product_refused(State *s, const Node *n) {
@@ -66,7 +124,7 @@ const char *fuse_product_refused(State *s, const Node *n) {
         if (!keys) return "scores in another order than their softmax";
         return fuse_short_enough(n->src[0]->shape[n->src[0]->rank - 1]) ? NULL : "heads are too long to keep";
     }
-    if (is_one_more(s, n, f)) return NULL;
+    if (is_one_more(s, n, f) || fuse_adds(s, n)) return NULL;
     if (f->kind != F_MAP)
         return f->kind == F_PRODUCT ? "a kernel has one product" : "a product is not computed in a kernel of rows";
     const Ix *coord = s->places[n->id].at.at[0].coord;
@@ -91,7 +149,7 @@ static int own_weight(const State *s, const Node *n) {
 static bool read_once(State *s, const Node *n, const FGroup *f) {
     const Node *c = f->anchor;
     Graph *g = s->g;
-    if (f->attends || f->more.n || s->reduces[n->id] || own_weight(s, n) > CHEAP || s->places[n->id].at.n > 1) return false;
+    if (f->attends || f->more.n || f->also.n || s->reduces[n->id] || own_weight(s, n) > CHEAP || s->places[n->id].at.n > 1) return false;
     Ix across = ix_product(g, c->shape + c->contract.nb + c->contract.nm, c->contract.nn);
     return across && across->hi <= ONE_TILE && g_count(g, n) == g_count(g, c->src[0]);
 }
@@ -100,7 +158,8 @@ static bool read_once(State *s, const Node *n, const FGroup *f) {
 static bool leaves_product(State *s, const Node *n, const FGroup *f, const Ix *coord) {
     const Node *p = s->epilogue[n->id];
     if (!p || f->attends || fuse_whole_rows(s, p, n)) return false;
-    if (f->kind == F_PRODUCT) return f->more.n == MOST_MORE || p->src[0] != f->anchor->src[0];
+    if (g_same_shape(n, p) && may_add(s, p, f, coord)) return false;
+    if (f->kind == F_PRODUCT) return f->more.n == MOST_MORE || f->also.n || p->src[0] != f->anchor->src[0];
     return f->kind != F_MAP || !fuse_covers(s, n, f, coord, fuse_product_axes(s, f)) || graph_apart_in_memory(s->g, n, f, coord);
 }
 

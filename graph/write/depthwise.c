@@ -48,6 +48,7 @@ bool k_depthwise(Kernel *k) {
     k->a = k_sized(k, k_value(k, a, ca), c->contract.acc);
     k->b = k_sized(k, k_value(k, b, cb), c->contract.acc);
     if (!k->a || !k->b) return false;
+    k->trips[0] = k_loops(k);
     k->a->uses++;
     k->b->uses++;
     return k_epilogue(k, at);

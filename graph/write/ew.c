@@ -58,7 +58,15 @@ static KExpr *whole_quotient(Kernel *k, const Node *n, const Ix *coord) {
     return k_text(k, text[n->op], CALL, elem, a->elem == EL_none && b->elem == EL_none ? k_sized(k, a, elem) : a, b, NULL);
 }
 
+// A product that adds to the first one's sum is in that already.
+static bool in_sum(const Kernel *k, const Node *n) {
+    while (n->kind == G_view && !k_in_memory(k, n)) n = n->src[0];
+    for (uint32_t i = 0; i < k->fg->also.n; i++) if (k->fg->also.at[i] == n) return true;
+    return false;
+}
+
 KExpr *k_elementwise(Kernel *k, const Node *n, const Ix *coord) {
+    for (uint32_t i = 0; n->op == EW_add && i < 2; i++) if (in_sum(k, n->src[i])) return k_value(k, n->src[1 - i], coord);
     KExpr *known = k_gelu(k, n, coord);
     if (!known) known = whole_quotient(k, n, coord);
     if (known) return known;

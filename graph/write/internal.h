@@ -124,6 +124,9 @@ typedef struct Kernel {
     KExpr  *a, *b;               // the product's operands
     KExpr  *more[MOST_MORE];     // the right operands of other products of the left one
     int     nmore;
+    KExpr  *also[MOST_ALSO][2];  // the operands of products that add to the first one's sum
+    int     nalso;
+    uint64_t trips[1 + MOST_ALSO];      // axes of each one's loops
     KAlong  along;
     bool    by_sum;              // the product as sum(a * b)
     bool    across;              // .. transposed, dot(b, a): results lie along its rows in memory
@@ -226,6 +229,7 @@ int    k_looped_part(Kernel *k, KPart *part, int n);                    // colum
 
 // write/product.c, depthwise.c, along.c, scatter.c, attention.c
 extern const char *const k_sum_name[MOST_MORE + 1];                     // a product's accumulators
+uint64_t k_loops(const Kernel *k);                                      // axes that are loops
 int    k_sum_of(const Kernel *k, const Node *n);                        // .. by number: which of them
 bool   k_product(Kernel *k);
 bool   k_epilogue(Kernel *k, const Ix *at);                             // what follows the product, at `at` of its result

@@ -168,6 +168,7 @@ void k_settle_params(Kernel *k) {
     if (k->a) reach(k, k->a, seen);
     if (k->b) reach(k, k->b, seen);
     for (int i = 0; i < k->nmore; i++) reach(k, k->more[i], seen);
+    for (int i = 0; i < 2 * k->nalso; i++) reach(k, k->also[i / 2][i % 2], seen);
     if (k->score) reach(k, k->score, seen);
     for (uint32_t i = 0; i < k->stores.n; i++) {
         reach(k, k->stores.at[i].value, seen);

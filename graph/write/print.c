@@ -32,24 +32,43 @@ static void put_by(Buf *to, const KAxis *a) {
     else buf_printf(to, " by %" PRId64, a->by);
 }
 
-static void product_loop(Kernel *k, KScope *s) {
-    Buf head = {0}, inside = {0};
-    KScope loop = {&inside, 0, s, s->indent + 1};
-    uint64_t axes = k->a->mask | k->b->mask;
+// A product's loops around what is in them. Returns the axis of its tile; NULL: there is none.
+static const char *loop_head(Kernel *k, Buf *head, uint64_t trips) {
     const char *along = NULL;
-    bool first = true;
     for (int i = 0; i < k->naxes; i++) {
         const KAxis *a = &k->axis[i];
-        if (a->kind != A_LOOP && a->kind != A_LOOP_TILE) continue;
-        loop.loops |= UINT64_C(1) << i;
-        buf_printf(&head, "%s%s in ", first ? "for " : ", ", a->name);
-        k_put_ix(k, &head, a->extent, P_PLUS);
-        if (a->kind == A_LOOP_TILE) {
-            put_by(&head, a);
-            along = a->name;
-        }
-        first = false;
+        if (!(trips >> i & 1)) continue;
+        buf_printf(head, "%s%s in ", head->n ? ", " : "for ", a->name);
+        k_put_ix(k, head, a->extent, P_PLUS);
+        if (a->kind != A_LOOP_TILE) continue;
+        put_by(head, a);
+        along = a->name;
     }
+    return along;
+}
+
+static void add_product(Kernel *k, KScope *loop, const char *along, const char *to, KExpr *left, KExpr *right) {
+    bool add = k->by_sum || !along;
+    const char *a = k_operand(k, loop, left, add ? P_TIMES : P_TERNARY), *b = k_operand(k, loop, right, add ? P_UNARY : P_TERNARY);
+    k_indent(loop);
+    if (!along) buf_printf(loop->to, "%s += %s * %s;\n", to, a, b);
+    else if (k->by_sum) buf_printf(loop->to, "%s += sum(%s * %s over %s);\n", to, a, b, along);
+    else buf_printf(loop->to, "%s += dot(%s, %s over %s%s);\n", to, k->across ? b : a, k->across ? a : b, along, k_precision(k, k->a));
+}
+
+static void put_loop(KScope *s, const Buf *head, const Buf *inside) {
+    if (!head->n) { buf_puts(s->to, inside->p); return; }
+    k_indent(s);
+    buf_printf(s->to, "%s {\n%s", head->p, inside->p);
+    k_indent(s);
+    buf_puts(s->to, "}\n");
+}
+
+static void product_loop(Kernel *k, KScope *s) {
+    Buf head = {0}, inside = {0};
+    KScope loop = {&inside, k->trips[0], s, s->indent + 1};
+    uint64_t axes = k->a->mask | k->b->mask;
+    const char *along = loop_head(k, &head, k->trips[0]);
     for (int i = 0; i < k->naxes; i++)
         if (!(loop.loops >> i & 1) && (k->axis[i].kind == A_TILE)) axes |= UINT64_C(1) << i;
     const char *tile = k_tile_axes(k, axes & ~loop.loops), *elem = elem_name(k->fg->anchor->contract.acc);
@@ -59,23 +78,14 @@ static void product_loop(Kernel *k, KScope *s) {
         else buf_printf(s->to, "%svar %s: %s = 0;", sum ? "  " : "", k_sum_name[sum], elem);
     }
     buf_putc(s->to, '\n');
-    for (int sum = 0; sum <= k->nmore; sum++) {
-        bool add = k->by_sum || !along;
-        const char *a = k_operand(k, &loop, k->a, add ? P_TIMES : P_TERNARY),
-                   *b = k_operand(k, &loop, sum ? k->more[sum - 1] : k->b, add ? P_UNARY : P_TERNARY);
-        const char *to = k_sum_name[sum];
-        k_indent(&loop);
-        if (!along) buf_printf(&inside, "%s += %s * %s;\n", to, a, b);
-        else if (k->by_sum) buf_printf(&inside, "%s += sum(%s * %s over %s);\n", to, a, b, along);
-        else buf_printf(&inside, "%s += dot(%s, %s over %s%s);\n", to, k->across ? b : a, k->across ? a : b, along, k_precision(k, k->a));
-    }
-    if (head.n) {
-        k_indent(s);
-        buf_printf(s->to, "%s {\n%s", head.p, inside.p);
-        k_indent(s);
-        buf_puts(s->to, "}\n");
-    } else {
-        buf_puts(s->to, inside.p);
+    for (int sum = 0; sum <= k->nmore; sum++) add_product(k, &loop, along, k_sum_name[sum], k->a, sum ? k->more[sum - 1] : k->b);
+    put_loop(s, &head, &inside);
+    for (int i = 0; i < k->nalso; i++) {
+        head.n = inside.n = 0;
+        loop = (KScope){&inside, k->trips[1 + i], s, s->indent + 1};
+        along = loop_head(k, &head, k->trips[1 + i]);
+        add_product(k, &loop, along, k_sum_name[0], k->also[i][0], k->also[i][1]);
+        put_loop(s, &head, &inside);
     }
     buf_free(&head);
     buf_free(&inside);

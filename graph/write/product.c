@@ -6,7 +6,7 @@
 // The contracted axes: the last, which memory has innermost, or else the longest is the tile, the others are loops;
 // short ones are put together into one. No more lanes than the axis has, and two trips where there would be one, to
 // load ahead in.
-static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord) {
+static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, const char *name, Ix *coord) {
     int longest = 0;
     int64_t most = 0, all = 1;
     for (int i = 0; i < n; i++) {
@@ -15,17 +15,42 @@ static bool contracted(Kernel *k, const Ix *shape, int n, int64_t by, Ix *coord)
         all = k_times(all, size);
     }
     if (n > 1 && most >= 16 && most < by) by = k_pow2(most);
-    if (all <= by && by >= 64) by = all > 32 ? 32 : 16;
-    if (most < 16 || n == 1) return k_one_axis(k, shape, n, A_LOOP_TILE, by, "k", coord);
+    if (all <= by && by >= 64 && !k->fg->also.n) by = all > 32 ? 32 : 16;
+    if (most < 16 || n == 1) return k_one_axis(k, shape, n, A_LOOP_TILE, by, name, coord);
     static const char *const names[] = {"r", "s", "t", "u", "v", "w"};
     for (int i = 0, other = 0; i < n; i++)
         if (!k_one_axis(k, shape + i, 1, i == longest ? A_LOOP_TILE : A_LOOP, by,
-                        i == longest ? "k" : names[other++ % 6], coord + i))
+                        i == longest ? name : names[other++ % 6], coord + i))
             return false;
     return true;
 }
 
 const char *const k_sum_name[MOST_MORE + 1] = {"acc", "acc2", "acc3", "acc4"};
+
+uint64_t k_loops(const Kernel *k) {
+    uint64_t axes = 0;
+    for (int i = 0; i < k->naxes; i++) if (k->axis[i].kind == A_LOOP || k->axis[i].kind == A_LOOP_TILE) axes |= UINT64_C(1) << i;
+    return axes;
+}
+
+static uint64_t tiles_of(const Kernel *k, uint64_t axes) {
+    for (int i = 0; i < k->naxes; i++) if (k->axis[i].kind != A_LOOP_TILE) axes &= ~(UINT64_C(1) << i);
+    return axes;
+}
+
+// The operands of a product at rows and columns `at`, with loops of its own.
+static bool operands(Kernel *k, const Node *c, const Ix *at, int64_t by, const char *name, KExpr *to[2], Ix *cb) {
+    int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn, nk = c->contract.nk;
+    Ix ca[G_MAX_RANK], kc[G_MAX_RANK];
+    if (!contracted(k, c->src[0]->shape + nb + nm, nk, by, name, kc)) return false;
+    for (int i = 0; i < nb + nm; i++) ca[i] = at[i];
+    for (int i = 0; i < nk; i++) ca[nb + nm + i] = kc[i], cb[nb + nn + i] = kc[i];
+    for (int i = 0; i < nb; i++) cb[i] = at[i];
+    for (int i = 0; i < nn; i++) cb[nb + i] = at[nb + nm + i];
+    to[0] = k_value(k, c->src[0], ca);
+    to[1] = k_value(k, c->src[1], cb);
+    return to[0] && to[1];
+}
 
 // Which of the kernel's sums is this product? The anchor's is the first.
 int k_sum_of(const Kernel *k, const Node *n) {
@@ -120,8 +145,8 @@ bool k_product(Kernel *k) { return product_by(k, true); }
 static bool product_by(Kernel *k, bool open) {
     const Node *c = k->fg->anchor, *a = c->src[0], *b = c->src[1];
     Graph *g = k->g;
-    int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn, nk = c->contract.nk;
-    Ix at[G_MAX_RANK], ca[G_MAX_RANK], cb[G_MAX_RANK], kc[G_MAX_RANK];
+    int nb = c->contract.nb, nm = c->contract.nm, nn = c->contract.nn;
+    Ix at[G_MAX_RANK], cb[G_MAX_RANK];
     k_reset(k);
     bool floats = elem_is_float((Elem)a->elem), small = floats && elem_bits((Elem)a->elem) == 16;
     bool tf32 = a->elem == EL_f32 && b->elem == EL_f32 && (g->tables->tf32 || (open && k_large(g, c)));          // wgmma has it, so large tiles are as good
@@ -144,24 +169,30 @@ static bool product_by(Kernel *k, bool open) {
         return false;
     bool has_m = !ix_is(ix_product(g, c->shape + nb, nm), 1), has_n = !ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
     k->by_sum |= !has_m || !has_n;
-    if (!contracted(k, a->shape + nb + nm, nk, bytes && !k->by_sum ? 128 : small ? 64 : 32, kc)) return false;
-    for (int i = 0; i < nb + nm; i++) ca[i] = at[i];
-    for (int i = 0; i < nk; i++) ca[nb + nm + i] = kc[i], cb[nb + nn + i] = kc[i];
-    for (int i = 0; i < nb; i++) cb[i] = at[i];
-    for (int i = 0; i < nn; i++) cb[nb + i] = at[nb + nm + i];
-    k->a = k_value(k, a, ca);
-    k->b = k_value(k, b, cb);
-    if (!k->a || !k->b) return false;
+    int64_t by = bytes && !k->by_sum ? 128 : small ? 64 : 32;
+    KExpr *both[2];
+    if (!operands(k, c, at, by, "k", both, cb)) return false;
+    k->a = both[0];
+    k->b = both[1];
+    k->trips[0] = k_loops(k);
+    for (uint32_t i = 0; i < k->fg->also.n; i++, k->nalso++) {
+        uint64_t before = k_loops(k);
+        Ix own[G_MAX_RANK];
+        if (!operands(k, k->fg->also.at[i], at, by, "j", k->also[i], own)) return false;
+        k->trips[1 + i] = k_loops(k) & ~before;
+    }
     for (uint32_t i = 0; i < k->fg->more.n; i++) {
         k->more[i] = k_value(k, k->fg->more.at[i]->src[1], cb);
         if (!k->more[i]) return false;
     }
     k->nmore = (int)k->fg->more.n;
-    uint64_t loops = 0;
-    for (int i = 0; i < k->naxes; i++)
-        if (k->axis[i].kind == A_LOOP_TILE) loops |= UINT64_C(1) << i;
+    uint64_t loops = tiles_of(k, k->trips[0]);
     k->by_sum |= (k->a->mask & loops) != loops || (k->b->mask & loops) != loops;
     for (int i = 0; i < k->nmore; i++) k->by_sum |= (k->more[i]->mask & loops) != loops;
+    for (int i = 0; i < k->nalso; i++) {
+        uint64_t tiles = tiles_of(k, k->trips[1 + i]);
+        k->by_sum |= !tiles || (k->also[i][0]->mask & tiles) != tiles || (k->also[i][1]->mask & tiles) != tiles;
+    }
     if (k->by_sum && tf32 && !g->tables->tf32) return product_by(k, false);
     bool by_dot = !k->by_sum && loops != 0;                  // taps alone, or one element, are multiplied as they are
     Elem acc = c->contract.acc;
@@ -170,6 +201,11 @@ static bool product_by(Kernel *k, bool open) {
     for (int i = 0; i < k->nmore; i++) {
         k->more[i] = k_sized(k, k->more[i], by_dot ? (Elem)b->elem : acc);
         k->more[i]->uses++;
+    }
+    for (int i = 0; i < 2 * k->nalso; i++) {
+        KExpr **e = &k->also[i / 2][i % 2];
+        *e = k_sized(k, *e, by_dot ? (Elem)a->elem : acc);
+        (*e)->uses++;
     }
     k->a->uses += 1 + k->nmore;
     k->b->uses++;

@@ -40,10 +40,13 @@ void k_open_tiles(Kernel *k) {
     if (k->fg->whole && k->fg->anchor->shape[k->fg->anchor->rank - 1]->value > 128) vec_push(k->arena, &k->tune, "where BM <= 128");
     bool both = k->tune.n == 2 && !k->fg->whole, deep = false, deeper = false;
     for (int i = 0; i < k->naxes; i++) {
-        if (k->axis[i].kind != A_LOOP_TILE || k->axis[i].by != 64 || k->axis[i].extent->hi < 128) continue;
+        if (k->axis[i].kind != A_LOOP_TILE || k->axis[i].by != 64 || k->axis[i].extent->hi < 128 || strcmp(k->axis[i].name, "k") != 0) continue;
         deep = !two && !four;
         deeper = deep && k->axis[i].extent->hi >= 512;
         k_open_tile(k, "k", "BK", deeper ? "BK in [64, 128, 256]" : deep ? "BK in [64, 128]" : NULL);
+        for (int j = i + 1; j < k->naxes && k->nalso; j++)   // and of what adds to it
+            if (k->axis[j].kind == A_LOOP_TILE && k->axis[j].by == 64 && k->axis[j].extent->hi >= 128) k->axis[j].open = "BK";
+        break;
     }
     // 128 of k in a large tile leave room for two stages only; tiles of other widths fill a round where those do not
     if (both)

@@ -86,3 +86,20 @@ a, b = m.node("Relu", m.node("Conv", x, m.weight(40, 8, 1, 1), m.weight(40))), m
 m.output(m.node("Concat", a, b, axis=1, out="y"))
 m.output(m.node("ReduceMax", m.node("Conv", "y", m.weight(8, 64, 1, 1)), m.ints(2, 3), out="most"))
 m.save()
+
+m = Model("sums")                                        # products that add to one sum: a block's shortcut, a cell, three matrices; but not what something else reads, too
+x, s = m.input("x", 2, 64, 15, 16), m.node("Relu", m.node("Conv", m.input("s", 2, 16, 30, 32), m.weight(40, 16, 1, 1)))
+block = m.node("Add", m.node("Conv", x, m.weight(72, 64, 3, 3), m.weight(72), pads=[1] * 4), m.node("Conv", s, m.weight(72, 40, 1, 1), m.weight(72), strides=[2, 2]))
+m.output(m.node("ReduceMax", m.node("Relu", block), m.ints(2, 3), out="block"))
+h = m.node("Tanh", m.input("h", 130, 200))
+a = m.node("Gemm", m.input("a", 130, 72), m.weight(136, 72), m.weight(136), transB=1)
+cell = m.node("Tanh", m.node("Add", a, m.node("Gemm", h, m.weight(200, 136), m.weight(136))), out="cell")
+m.output(cell)
+three = m.node("Add", m.node("MatMul", h, m.weight(200, 64)), m.node("Add", m.node("MatMul", "a", m.weight(72, 64)), m.node("MatMul", cell, m.weight(136, 64))))
+m.output(m.node("Sigmoid", three, out="three"))
+p = m.node("MatMul", h, m.weight(200, 96), out="read")
+m.output(p)
+m.output(m.node("Relu", m.node("Add", p, m.node("MatMul", "a", m.weight(72, 96))), out="both"))
+l, r = m.input("l", 16, 1600), m.input("r", 16, 1400)      # few tiles with long sums are made in parts
+m.output(m.node("Relu", m.node("Add", m.node("MatMul", l, m.weight(1600, 64)), m.node("MatMul", r, m.weight(1400, 64))), out="long"))
+m.save()
