@@ -54,6 +54,8 @@ typedef struct FGroup {
 
 // Is x, a product or what follows it, at these places each of the group's rows, and whole in one tile?
 bool graph_rows_of_product(Graph *g, const Node *product, const Node *x, const FGroup *f, int n, const Ix *const *coord);
+// Is a product of f32 for wgmma, as three of tf32?
+bool graph_large(Graph *g, const Node *product);
 bool graph_apart_in_memory(Graph *g, const Node *n, const FGroup *f, const Ix *coord);
 
 // A value that is stored in its place in a concatenation, by the kernel that makes it (parts.c).

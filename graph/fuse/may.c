@@ -59,20 +59,22 @@ static bool lies_in_rows(const Node *c) {
     return last >= 0 && a->view.coord[last]->axes >> (c->contract.nb + c->contract.nm) != 0;
 }
 
-// Few tiles with long sums are made in parts (lower/pass/split.c), which several loops in one kernel are not.
+// Few tiles with long sums are made in parts (lower/pass/split.c), which several loops in one kernel are not. An H200, bf16: 16 x 256 x (4096 + 4096) 12.8 us, as two kernels in
+// parts 8.0; 16 x 768 x (1024 + 1024) 4.5, 6.4. In f32, 256 x 4096 x (1024 + 1024) 60.8 and 45.7, 1568 x 2048 x (512 + 1024) 93 and 103.
 static bool wants_parts(Graph *g, const Node *n, const FGroup *f) {
-    enum { TILE = 64, TILES = 32, LONG = 2048 };
+    static const struct { int64_t tile, tiles, sum; } few[] = {{64, 32, 2048}, {128, 128, 512}};       // by what is multiplied: 16 bits and tf32; f32
     const Node *a = f->anchor;
+    bool thrice = a->src[0]->elem == EL_f32 && !g->tables->tf32;
     int outer = a->contract.nb + a->contract.nm;
+    int64_t tile = few[thrice].tile, most = few[thrice].sum, sum = 0;
     Ix rows = ix_product(g, a->shape, outer), columns = ix_product(g, a->shape + outer, a->contract.nn);
-    int64_t sum = 0;
     for (uint32_t i = 0; i < 2 + f->also.n; i++) {
         const Node *c = i == 0 ? n : i == 1 ? a : f->also.at[i - 2];
         Ix k = ix_product(g, c->src[0]->shape + outer, c->contract.nk);
-        sum += k && k->hi < LONG ? k->hi : LONG;
+        sum += k && k->hi < most ? k->hi : most;
     }
-    if (sum <= LONG) return false;
-    return !rows || !columns || ((rows->lo + TILE - 1) / TILE) * ((columns->lo + TILE - 1) / TILE) < TILES;
+    if (sum <= most) return false;
+    return !rows || !columns || ((rows->lo + tile - 1) / tile) * ((columns->lo + tile - 1) / tile) < few[thrice].tiles;
 }
 
 // A product whose sum is added to the anchor's and not looked at before: the loop that makes it goes on with that one's. Of tiles that tensor cores have.
@@ -84,7 +86,8 @@ static bool may_add(const State *s, const Node *n, const FGroup *f, const Ix *co
     for (int i = 0; i < 2 && same; i++) same = n->src[i]->elem == a->src[0]->elem && a->src[i]->elem == a->src[0]->elem;
     for (int i = 0; i < n->rank && same; i++) same = coord[i] == f->place[i];
     bool small = elem_is_float((Elem)a->src[0]->elem) && elem_bits((Elem)a->src[0]->elem) == 16;
-    if (!same || !(small || (s->g->tables->tf32 && a->src[0]->elem == EL_f32)) || g_is_depthwise(s->g, a) || g_is_depthwise(s->g, n)) return false;
+    bool words = a->src[0]->elem == EL_f32 && (s->g->tables->tf32 || (graph_large(s->g, a) && graph_large(s->g, n)));
+    if (!same || !(small || words) || g_is_depthwise(s->g, a) || g_is_depthwise(s->g, n)) return false;
     if (!lies_in_rows(a) || !lies_in_rows(n) || wants_parts(s->g, n, f)) return false;
     for (uint32_t i = 0; i < f->nodes.n; i++) {
         const Node *t = f->nodes.at[i];

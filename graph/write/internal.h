@@ -241,7 +241,6 @@ bool   k_attention(Kernel *k);
 // write/tiles.c
 void   k_open_tile(Kernel *k, const char *axis, const char *name, const char *choices);   // a compile-time name; choices may be NULL
 void   k_open_tiles(Kernel *k);
-bool   k_large(Graph *g, const Node *product);                          // of f32, for wgmma
-void   k_open_large(Kernel *k);                                         // .. and its tiles
+void   k_open_large(Kernel *k);                                         // of f32, for wgmma
 
 #endif

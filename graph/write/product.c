@@ -149,7 +149,7 @@ static bool product_by(Kernel *k, bool open) {
     Ix at[G_MAX_RANK], cb[G_MAX_RANK];
     k_reset(k);
     bool floats = elem_is_float((Elem)a->elem), small = floats && elem_bits((Elem)a->elem) == 16;
-    bool tf32 = a->elem == EL_f32 && b->elem == EL_f32 && (g->tables->tf32 || (open && k_large(g, c)));          // wgmma has it, so large tiles are as good
+    bool tf32 = a->elem == EL_f32 && b->elem == EL_f32 && (g->tables->tf32 || (open && graph_large(g, c)));          // wgmma has it, so large tiles are as good
     bool bytes = elem_bits((Elem)a->elem) == 8 && elem_bits((Elem)b->elem) == 8 && dot_takes(a, b, c->contract.acc);
     k->by_sum = !dot_takes(a, b, c->contract.acc);
     int64_t most = k->by_sum ? 16 : small || tf32 || bytes ? 128 : 64, least = k->by_sum ? 1 : 16;

@@ -161,7 +161,7 @@ static Shape shape_of(const Target *t, Facts *s, const Op *dot, const Tile *x, b
     bool shared = loaded[!p.turned];                                              // on the right wgmma reads shared memory alone
     p.possible = t->has_wgmma && type && x->batch == 1 && (p.three || rows_fit(p.rows)) && shared && p.cols % 8 == 0 && p.cols <= 256 && x->k * bytes % 32 == 0;
     for (int i = 0; i < 2; i++) p.columns[i] = columns[i];
-    p.possible &= !several || !(p.by_threads || p.rowed);
+    p.possible &= !several || (!p.rowed && (p.thrice || !p.by_threads));
     p.possible &= bytes == 1 ? !p.rowed || (p.cols % 16 == 0 && x->k <= 256) : !p.by_threads || (p.rows >= 128 && !columns[!p.turned]);
     return p;
 }
@@ -244,18 +244,33 @@ static const Op *loop_inside(const Region *r, const Op **nest, bool *guarded) {
     return loop_inside(found->reg[has_products(found->reg[1])], nest, guarded);
 }
 
+static const Op *first_product(const Op *loop) {
+    const Op *op = loop->reg[0]->first;
+    while (op && op->code != OP_T_dot) op = op->next;
+    return op;
+}
+
+// Does this loop of products go on in that one's ring (hopper/loops.c)? Of one tile, and nothing between is made of what it has come to.
+static bool together(const Op *loop, const Op *last) {
+    const Op *a = first_product(loop), *b = first_product(last);
+    if (!a || !b || !type_equal(&a->out[0]->type, &b->out[0]->type)) return false;
+    for (const Op *op = loop->next; op != last; op = op->next)
+        for (int i = 0; i < op->nin; i++) if (op->in[i]->def == loop && op->code != OP_T_for) return false;
+    return true;
+}
+
 // The loop whose trips have the products, the last one of several; of a nest, what it will be made into.
 static const Op *loop_of(Fn *f, const Op **nest, bool *guarded, bool *several) {
     for (int nested = 0; nested < 2; nested++) {
         const Op *loop = NULL;
         bool nests = false;
-        *several = false;
         for (const Op *op = f->body.first; op; op = op->next) {
             if (op->code != OP_T_for || !has_products(op->reg[0])) continue;
-            *several |= loop != NULL;
             if (multiplies(op)) loop = op;
             else nests = true;
         }
+        *several = false;
+        for (const Op *op = f->body.first; loop && op != loop; op = op->next) *several |= op->code == OP_T_for && multiplies(op) && together(op, loop);
         if (loop && (!nests || nested)) return loop;
         simplify(f);
         hoist(f);
@@ -405,7 +420,7 @@ static bool earlier_loops(Work *w, const Target *t, Facts *s, const int64_t *dim
         Work o = {.loop = op, .wide = w->wide, .several = true, .outer = 1};
         int64_t lo, hi, step;
         int products;
-        if (op->code != OP_T_for || !multiplies(op)) continue;
+        if (op->code != OP_T_for || !multiplies(op) || !together(op, w->loop)) continue;
         if (!number_of(s, op->in[0], dims, &lo) || !number_of(s, op->in[1], dims, &hi) || !number_of(s, op->in[2], dims, &step) || step < 1) return false;
         if (!products_of(&o, t, s, dims, &products)) return false;
         int64_t trips = hi > lo ? (hi - lo + step - 1) / step : 0, all = trips + w->trips;

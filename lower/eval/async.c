@@ -56,11 +56,11 @@ Stage *stage_to_write(Eval *e, const Op *op, int ring) {
     Ring *r = ring_of(e, op, ring);
     int   number = stage_number(e, op, r, 1);
     if (number < 0 || !claim(e, op, &r->stage[number], number)) return NULL;
-    int64_t lo = r->at + number * r->bytes, hi = lo + r->bytes;
+    int64_t lo = r->at + number * r->apart, hi = lo + r->bytes;
     for (uint32_t i = 0; i < e->async->rings.n; i++) {                       // what else lies there
         Ring *q = e->async->rings.at[i];
         for (int k = 0; k < q->n && q != r; k++) {
-            int64_t at = q->at + k * q->bytes;
+            int64_t at = q->at + k * q->apart;
             if (at >= hi || at + q->bytes <= lo || q->stage[k].status == EMPTY) continue;
             if (!claim(e, op, &q->stage[k], number)) return NULL;
             q->stage[k].status = EMPTY;
@@ -106,6 +106,7 @@ void eval_buffer(Eval *e, const Step *s) {
     *r = (Ring){.op = op, .at = op->attr, .n = (int)op->imm, .rank = t->rank, .size = elem_bytes((Elem)t->elem)};
     memcpy(r->shape, t->shape, sizeof r->shape);
     r->bytes = type_lanes(t) * r->size;
+    r->apart = type_apart(t) ? type_apart(t) : r->bytes;
     r->stage = NEW_N(e->arena, Stage, r->n);
     r->data = arena_alloc(e->arena, (size_t)(r->bytes * r->n));
     vec_push(e->arena, &e->async->rings, r);

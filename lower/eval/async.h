@@ -20,7 +20,7 @@ typedef struct Stage {
 
 typedef struct Ring {
     const Op *op;
-    int64_t  at, bytes;           // in shared memory; of a stage
+    int64_t  at, bytes, apart;    // in shared memory; of a stage; from one to the next
     int      n, rank, size;       // stages; dimensions; bytes of an element
     int64_t  shape[MAX_AXES];
     Stage   *stage;

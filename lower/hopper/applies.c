@@ -337,7 +337,7 @@ static const char *products_of_loop(Hop *h) {
         for (int i = 0; i < op->nreg; i++) if (has_products(op->reg[i])) return "a product is in an inner loop or branch";
         if (op->code == OP_T_break || op->code == OP_T_continue) return "the loop has a break";
         if (op->code != OP_T_dot) continue;
-        if (h->np == MAX_DOTS) return "the loop has too many products";
+        if (h->np - h->from == MAX_DOTS) return "the loop has too many products";
         const char *why = product_of(h, &h->p[h->np++], op);
         if (why) return why;
     }
@@ -349,6 +349,7 @@ static const char *find_products(Hop *h) {
     for (int i = 0; i < h->nloops; i++) {
         h->first[i] = h->first[i + 1] = h->np;
         hop_at(h, i);
+        h->from = h->np;
         if ((why = products_of_loop(h))) return why;
         h->first[i + 1] = h->to = h->np;
         hop_products_first(h);
@@ -373,7 +374,7 @@ static void add_up_bytes(Hop *h) {
             if (h->nloops > 1 && o->where == RING) continue;
             if (!o->same) *(o->where == ONCE ? &h->once_bytes : o->where == MADE ? &h->made_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
-    if (h->nloops > 1) h->stage_bytes[0] = hop_stage_parts(h);
+    if (h->nloops > 1) h->stage_bytes[0] += hop_stage_parts(h);
 }
 
 // Whatever shared memory is for beside the ring is given up until two stages fit: a tile behind the loop, a tile for each group, slots, slices.

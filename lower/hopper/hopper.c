@@ -148,7 +148,7 @@ static uint32_t aligned(uint32_t at) { return (at + 8 * SPAN - 1) & ~(uint32_t)(
 // What is in shared memory, in order: operands, low parts, a tile that is read behind the loop, slots of walking blocks, barriers. How many bytes
 // that is.
 static uint32_t lay_out(Hop *h, Builder *b) {
-    uint32_t at = h->nloops > 1 ? h->stage_bytes[0] * (uint32_t)h->stages : 0;
+    uint32_t at = h->nloops > 1 ? (h->stage_bytes[0] - h->low_bytes) * (uint32_t)h->stages : 0;
     for (int swizzle = SPAN; swizzle >= 32; swizzle /= 2)       // wider ones first: a swizzle repeats after 8 rows, and must begin there
         for (int i = 0; i < 2 * h->np + h->nsources; i++) {
             Operand *o = i < 2 * h->np ? &h->p[i / 2].op[i % 2] : &h->source[i - 2 * h->np];

@@ -5,7 +5,7 @@
 #include "lower/facts/access.h"
 #include "lower/pass/passes.h"
 
-enum { MAX_DOTS = 4, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128, MAX_WALKED = 2 * MAX_DOTS * 4, MAX_LOOPS = 4, MAX_PLACES = 2 * MAX_DOTS };      // SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 4, MAX_PRODUCTS = 4 * MAX_DOTS, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128, MAX_WALKED = 2 * MAX_DOTS * 4, MAX_LOOPS = 4, MAX_PLACES = 2 * MAX_DOTS };      // MAX_DOTS: of a loop; SPAN: bytes of the widest swizzle; barriers and small reductions
 
 enum { OTHERS, CONSUMERS, FIXED, PREPARES = FIXED };      // regions of `roles`; there is no second producer beside warps that prepare
 
@@ -80,7 +80,7 @@ typedef struct Hop {
     uint32_t place_bytes[MAX_PLACES];      // then: parts of a stage, which an operand of each loop has
     Op     *nest;                   // the loop whose body that is in (hopper/nest.c); NULL: none
     Ring    within[3];              // then, by role: where the ring stands as the outer loop's trip begins
-    Product p[MAX_DOTS];
+    Product p[MAX_PRODUCTS];
     Operand source[MAX_SOURCES];    // what the only product's left operand is computed from (hopper/sources.c): parts of the ring's stages
     int     nsources;
     struct { const Op *load; int runs; } ahead[MAX_SOURCES];      // and what each thread loads of it for itself, a trip ahead: so many elements a row

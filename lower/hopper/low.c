@@ -23,7 +23,7 @@
 //     acc += dot(a[k, m], b[k, n])            three warps   wait full;  turned = b by rows of k;  turned is full
 //                                             consumers     wait full, turned full;  a by ldmatrix.trans and prmt;  acc = wgmma a, turned, acc
 //
-// One product in a loop, both operands in the ring; no second producer beside those warps. Of bytes that threads turn alone there may be several.
+// One product in a loop (of f32, in each of several), both operands in the ring; no second producer beside those warps. Of bytes that threads turn alone there may be several.
 #include "lower/hopper/hopper.h"
 
 static bool bytes(const Product *p) { return elem_bytes((Elem)p->dot->in[0]->type.elem) == 1; }
@@ -34,9 +34,28 @@ static bool left_by_threads(const Product *p) {
     return p->three || ((e == EL_f32 || bytes(p)) && p->op[0].where != REGISTERS && p->op[0].outer == p->k);
 }
 
+static const char not_alone[] = "";
+
+static const char *refuses(const Product *p) {
+    const Operand *a = &p->op[0], *b = &p->op[1];
+    if (!bytes(p) && axis_extent(p->row) < 2 * 64) return "products of f32 are for two groups of 64 rows";
+    if (a->where != RING || b->where != RING || a->seen || b->seen) return not_alone;
+    if (b->turned && (a->gathered || b->gathered)) return "rows that data names come by all warps of the producer, of which three would turn the right operand";
+    if (b->turned && (axis_extent(p->k) > 256 || axis_extent(p->col) % 16)) return "the extents of a product of 8 bits with the contracted axis outside do not fit";
+    if (b->turned && b->clear) return "the contracted axis does not end with the tensor";
+    if (p->three && (a->gathered || b->gathered || b->bytes != (uint32_t)(axis_extent(p->col) * axis_extent(p->k) * 4) || axis_extent(p->k) * 4 > SPAN)) return not_alone;
+    return NULL;
+}
+
+// Of several loops (hopper/loops.c): what is prepared of the right operands has one place.
+static bool alike(const Product *p, const Product *q) {
+    const Operand *a = &p->op[1], *b = &q->op[1];
+    return p == q || (p->three && q->three && a->bytes == b->bytes && a->columns == b->columns && a->swizzle == b->swizzle);
+}
+
 const char *hop_low(Hop *h) {
     const Product *p = &h->p[0];
-    const Operand *a = &p->op[0], *b = &p->op[1];
+    const Operand *b = &p->op[1];
     bool any = false, by_bytes = true;                         // all products, and nothing is prepared for them
     h->by_threads = false;
     for (int i = 0; i < h->np; i++) {
@@ -48,13 +67,11 @@ const char *hop_low(Hop *h) {
     if (!any || (by_bytes && !h->follows)) return NULL;
     const char *no = bytes(p) ? "products of 8 bits with the contracted axis outside are not alone in their loop" : "products of f32 are not alone in their loop";
     for (int i = 0; i < h->np; i++) if (bytes(p) && (h->p[i].op[0].seen || h->p[i].op[1].seen)) return "an operand is used elsewhere too";
-    if (h->np != 1 || h->nest || h->follows) return no;
-    if (!bytes(p) && axis_extent(p->row) < 2 * 64) return "products of f32 are for two groups of 64 rows";
-    if (a->where != RING || b->where != RING || a->seen || b->seen) return no;
-    if (b->turned && (a->gathered || b->gathered)) return "rows that data names come by all warps of the producer, of which three would turn the right operand";
-    if (b->turned && (axis_extent(p->k) > 256 || axis_extent(p->col) % 16)) return "the extents of a product of 8 bits with the contracted axis outside do not fit";
-    if (b->turned && b->clear) return "the contracted axis does not end with the tensor";
-    if (p->three && (a->gathered || b->gathered || b->bytes != (uint32_t)(axis_extent(p->col) * axis_extent(p->k) * 4) || axis_extent(p->k) * 4 > SPAN)) return no;
+    if (h->np != h->nloops || h->nest || h->follows) return no;
+    for (int i = 0; i < h->np; i++) {
+        const char *why = alike(p, &h->p[i]) ? refuses(&h->p[i]) : "products of f32 in several loops differ";
+        if (why) return why == not_alone ? no : why;
+    }
     if (p->three) h->low_bytes = b->bytes;
     if (b->turned) h->low_bytes = (uint32_t)(axis_extent(p->col) * axis_extent(p->k));
     h->stage_bytes[0] += h->low_bytes;
@@ -75,6 +92,7 @@ void hop_low_buffers(Hop *h, Builder *b, uint32_t *at) {
     *at = (*at + 8 * SPAN - 1) & ~(uint32_t)(8 * SPAN - 1);
     const Val *whole = h->p[0].op[1].buffer;
     Type t = whole->type;
+    t.shape[t.rank] = 0;                                       // its stages lie one behind the other, whatever the ring's do
     if (h->p[0].op[1].turned) {
         t.shape[0] = axis_extent(h->p[0].col);
         t.shape[1] = axis_extent(h->p[0].k);
@@ -99,10 +117,13 @@ void hop_low_region(Hop *h, Region *r) {
     Builder b = {h->f, r, NULL, h->loop->span}, in;
     ValMap none = {.arena = h->f->arena};
     Ring ring;
-    hop_ring_loop(h, &b, PREPARES, 0, NULL, &none, &in, &ring);
-    hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full[0], ring.stage, ring.phase});
-    hop_effect(&in, h->p[0].three ? OP_T_buffer_low : OP_T_buffer_turn, 4, (Val *[]){h->p[0].op[1].buffer, ring.stage, h->low, h->low_full});
-    ring = hop_advance(h, &in, ring);
-    hop_effect(&in, OP_T_yield, 2, (Val *[]){ring.stage, ring.phase});
+    for (int i = 0; i < h->nloops; i++) {
+        hop_at(h, i);
+        hop_ring_loop(h, &b, PREPARES, 0, NULL, &none, &in, &ring);
+        hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->full[0], ring.stage, ring.phase});
+        hop_effect(&in, h->p[0].three ? OP_T_buffer_low : OP_T_buffer_turn, 4, (Val *[]){h->p[h->from].op[1].buffer, ring.stage, h->low, h->low_full});
+        ring = hop_advance(h, &in, ring);
+        hop_effect(&in, OP_T_yield, 2, (Val *[]){ring.stage, ring.phase});
+    }
     hop_effect(&b, OP_T_yield, 0, NULL);
 }

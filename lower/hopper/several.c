@@ -46,7 +46,7 @@ void hop_products_first(Hop *h) {
         bool waits = (dot->flags & HAS_ACC) && (!seen || dot->in[2]->def);
         if (h->p[i].op[0].where != REGISTERS && !waits && may_begin(h, at, dot)) begin(&at, dot);
     }
-    Product was[MAX_DOTS];
+    Product was[MAX_PRODUCTS];
     memcpy(was, h->p, sizeof was);
     int n = h->from;
     for (const Op *op = h->loop->reg[0]->first; op; op = op->next)

@@ -28,6 +28,9 @@ void check_buffer(Check *c, const Op *op) {
     if (op->imm < 1) problem(c, "a ring has at least one stage");
     int repeats = 8 * op->out[0]->type.swizzle;                // bytes
     if (repeats && op->attr % repeats) problem(c, "swizzled lines repeat every %d bytes, and the buffer begins at %d", repeats, (int)op->attr);
+    int64_t apart = op->out[0]->type.kind == TY_BUFFER ? type_apart(&op->out[0]->type) : 0;
+    if (apart && (apart < type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem) || (repeats && apart % repeats)))
+        problem(c, "stages that lie %lld bytes apart do not hold the buffer's", (long long)apart);
 }
 
 void check_buffer_low(Check *c, const Op *op) {
@@ -36,7 +39,9 @@ void check_buffer_low(Check *c, const Op *op) {
     want_kind(c, op, 2, TY_BUFFER, "a buffer");
     want_kind(c, op, 3, TY_MBAR, "an mbarrier");
     if (elem_of(op->in[0]) != EL_f32) problem(c, "the elements must be f32");
-    if (!type_equal(&op->in[0]->type, &op->in[2]->type)) problem(c, "the buffers' types differ");
+    Type from = op->in[0]->type, to = op->in[2]->type;
+    if (from.kind == TY_BUFFER && to.kind == TY_BUFFER) from.shape[from.rank] = to.shape[to.rank] = 0;        // but for how far stages lie apart
+    if (!type_equal(&from, &to)) problem(c, "the buffers' types differ");
 }
 
 void check_buffer_turn(Check *c, const Op *op) {

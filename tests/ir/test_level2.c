@@ -41,6 +41,14 @@ static const char source[] =
     "    for k in K by 32 { acc += dot(a[m, k], b[k, n]); }\n"
     "    c[m, n] = acc;\n"
     "}\n"
+    "kernel twice(a: bf16[M, K], b: bf16[K, N], c: out f32[M, N])\n"
+    "    grid (m in M by 64, n in N by 64)\n"
+    "{\n"
+    "    var acc = zeros<f32>(m, n);\n"
+    "    for k in K by 64 { acc += dot(a[m, k], b[k, n]); }\n"
+    "    for k in K by 32 { acc += dot(a[m, k], b[k, n]); }\n"
+    "    c[m, n] = acc;\n"
+    "}\n"
     "kernel nested(a: bf16[M, K], b: bf16[K, N], c: out f32[M, N])\n"
     "    grid (m in M by 64)\n"
     "{\n"
@@ -137,7 +145,7 @@ static bool is_rows(const char *name) {
 }
 
 static bool is_product(const char *name) {
-    return strcmp(name, "matmul") == 0 || strcmp(name, "wide") == 0 || strcmp(name, "nested") == 0 || strcmp(name, "gathered") == 0 || strcmp(name, "turned") == 0;
+    return strcmp(name, "matmul") == 0 || strcmp(name, "wide") == 0 || strcmp(name, "nested") == 0 || strcmp(name, "twice") == 0 || strcmp(name, "gathered") == 0 || strcmp(name, "turned") == 0;
 }
 
 static int parts;                                                    // that a tile's loop is split in
@@ -325,6 +333,8 @@ static void test_roles_agree(void **state) {
     agrees("odd", "sm_90a", OP_T_row_store);
     agrees("attention", "sm_90a", OP_T_wgmma);
     agrees("nested", "sm_90a", OP_T_wgmma);
+    agrees("twice", "sm_90a", OP_T_wgmma);                           // loops one after the other
+    agrees("twice", "sm_90a", OP_T_tma_store);
     agrees("gathered", "sm_90a", OP_T_copy_arrive);
     agrees("gathered", "sm_90a", OP_T_wgmma);
     agrees("conv", "sm_90a", OP_T_wgmma);
@@ -340,6 +350,7 @@ static void test_fixed_inputs_agree(void **state) {
     for (fixed = 1; fixed <= 2; fixed++) {
         agrees("matmul", "sm_90a", OP_T_wait_launches);
         agrees("conv", "sm_90a", OP_T_wait_launches);
+        agrees("twice", "sm_90a", OP_T_wait_launches);
     }
     for (parts = 3, fixed = 2; parts; parts = 0) agrees("matmul", "sm_90a", OP_T_wait_launches);
     World w = world();
