@@ -86,6 +86,7 @@ tkc_status tkc_open(const char *device, const tkc_options *options, tkc_context 
     if (!d) return api_failed(TKC_DEVICE_ERROR, &err);
     *out = checked_alloc(sizeof **out);
     (*out)->device = d;
+    (*out)->early = options && options->early;
     pthread_mutex_init(&(*out)->timing, NULL);
     return TKC_OK;
 }
@@ -156,7 +157,7 @@ static tkc_status load(tkc_context *ctx, Session *s, const Source *src, Buf *err
     }
     tkc_program *p = checked_alloc(sizeof *p);
     *p = (tkc_program){
-        .ctx = ctx, .session = s, .file = file, .made = made, .nmade = n, .runtime = runtime_new(s, ctx->device, NULL)};
+        .ctx = ctx, .session = s, .file = file, .made = made, .nmade = n, .runtime = runtime_new(s, ctx->device, &(RuntimeOptions){.early = ctx->early})};
     pthread_mutex_init(&p->lock, NULL);
     *out = p;
     return TKC_OK;

@@ -10,6 +10,7 @@
 
 struct tkc_context {
     Device         *device;
+    bool            early;                 // tkc_options.early
     pthread_mutex_t timing;                // marks of the device are for one thread
 };
 

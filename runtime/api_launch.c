@@ -301,6 +301,7 @@ static tkc_status make_ready(tkc_launch *l, Bound *b, DeviceKernel *code, Prepar
     if (!fine) return TKC_DEVICE_ERROR;
     b->info = info;
     if (!prepare(d, info, b, code, prepared, err)) return TKC_DEVICE_ERROR;
+    prepared->launch.overlaps = prepared->launch.early && prog->ctx->early;
     bool ready = (!d->ops->ready || d->ops->ready(d, &prepared->launch, err)) &&
                  (!prepared->nscratch || d->ops->sync(d, err));
     if (ready) return TKC_OK;

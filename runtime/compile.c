@@ -157,6 +157,7 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
         buf_printf(&key, "\n%d", *(const int *)(const void *)((const char *)&s + schedule_fields[i].offset));
     if (fixed & OF_A_GRAPH) buf_puts(&key, "\nearly");
     for (Compiled *c = rt->cache; c; c = c->next)
+    if (rt->opt.early) fixed |= OF_A_GRAPH;
         if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return remember(rt, k, c); }
     Compiled *c = checked_alloc(sizeof *c);
     c->key = key.p;

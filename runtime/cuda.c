@@ -339,23 +339,29 @@ bool cuda_ready(Cuda *c, const DeviceLaunch *l, Buf *err) {
         return false;
     }
     if (l->together && !since((const void *)(uintptr_t)c->cu.launch_ex, "blocks that wait for each other", "11.8", err)) return false;
+    if (l->overlaps && !since((const void *)(uintptr_t)c->cu.launch_ex, "launches that begin early", "11.8", err)) return false;
+    if (l->overlaps) c->cu.function_set(((Function *)l->kernel->handle)->f, CU_FN_SMEM_CARVEOUT, 100);        // as in graphs: a hint
     return allow_smem(c, l, l->kernel->handle, err) && (!clustered(l) || allow_clusters(c, l, l->kernel->handle, err));
 }
 
-static CuResult launch_as(const Cuda *c, const DeviceLaunch *l, const Function *fn, CuStream stream) {
-    CuLaunchAttr attr = {.id = CU_ATTR_CLUSTER, .value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
-    if (l->together) attr = (CuLaunchAttr){.id = CU_ATTR_COOPERATIVE, .value.cooperative = 1};
-    CuLaunchConfig config = {
-        .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
-        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem,
-        .stream = stream, .attrs = &attr, .nattrs = 1,
-    };
-    return c->cu.launch_ex(&config, fn->f, l->params, NULL);
+// What plain launches do not say: a cluster, or blocks that begin as one; and that the end of the launch before is not waited for.
+static unsigned attributes(const DeviceLaunch *l, CuLaunchAttr *to) {
+    unsigned n = 0;
+    if (l->together) to[n++] = (CuLaunchAttr){.id = CU_ATTR_COOPERATIVE, .value.cooperative = 1};
+    else if (clustered(l)) to[n++] = (CuLaunchAttr){.id = CU_ATTR_CLUSTER, .value.cluster = {l->cluster[0], l->cluster[1], l->cluster[2]}};
+    if (l->overlaps) to[n++] = (CuLaunchAttr){.id = CU_ATTR_PROGRAMMATIC, .value.programmatic = 1};
+    return n;
 }
 
 static CuResult launch_now(const Cuda *c, const DeviceLaunch *l, CuStream stream) {
     const Function *fn = l->kernel->handle;
-    if (clustered(l) || l->together) return launch_as(c, l, fn, stream);
+    CuLaunchAttr attr[2];
+    CuLaunchConfig config = {
+        .grid_x = l->grid[0], .grid_y = l->grid[1], .grid_z = l->grid[2],
+        .block_x = l->block[0], .block_y = l->block[1], .block_z = l->block[2], .smem = l->smem,
+        .stream = stream, .attrs = attr, .nattrs = attributes(l, attr),
+    };
+    if (config.nattrs) return c->cu.launch_ex(&config, fn->f, l->params, NULL);
     return c->cu.launch(fn->f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->smem,
                         stream, l->params, NULL);
 }

@@ -35,7 +35,7 @@ enum {
     CU_JITOPT_INFO_LOG = 3, CU_JITOPT_INFO_LOG_BYTES = 4, CU_JITOPT_ERROR_LOG = 5, CU_JITOPT_ERROR_LOG_BYTES = 6, CU_JITOPT_LOG_VERBOSE = 12,
 
     CU_STREAM_ALONE = 1,
-    CU_ATTR_COOPERATIVE = 2, CU_ATTR_CLUSTER = 4,
+    CU_ATTR_COOPERATIVE = 2, CU_ATTR_CLUSTER = 4, CU_ATTR_PROGRAMMATIC = 6,
     CU_PORT_PROGRAMMATIC = 1, CU_EDGE_PROGRAMMATIC = 1,
 
     CU_MAP_U8 = 0, CU_MAP_U16 = 1, CU_MAP_U32 = 2, CU_MAP_I32 = 3, CU_MAP_U64 = 4, CU_MAP_I64 = 5, CU_MAP_F16 = 6, CU_MAP_F32 = 7,
@@ -49,7 +49,7 @@ typedef struct CuTensorMap { _Alignas(128) uint64_t opaque[16]; } CuTensorMap;
 typedef struct CuLaunchAttr {
     int  id;
     char pad[4];
-    union { char bytes[64]; uint64_t align; int cooperative; struct { unsigned x, y, z; } cluster; } value;
+    union { char bytes[64]; uint64_t align; int cooperative, programmatic; struct { unsigned x, y, z; } cluster; } value;
 } CuLaunchAttr;
 
 typedef struct CuLaunchConfig {

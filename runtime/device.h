@@ -52,6 +52,7 @@ typedef struct DeviceLaunch {
     uint32_t grid[3], block[3];
     uint32_t cluster[3];               // 0, 0, 0 and 1, 1, 1: no clusters
     uint32_t smem;                     // dynamic shared memory, bytes
+    bool     overlaps;                 // on a stream it may be started so, too (launch_on)
     bool     early;                    // in a graph it may be started before the end of what it follows: it waits by itself,
     const DeviceRange *fixed;          // and reads these before it does: no launch beside it writes them
     int      nfixed;

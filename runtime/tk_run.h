@@ -53,6 +53,7 @@ typedef struct RuntimeOptions {
     CompileOptions compile;            // target NULL: the device's own (Device.arch)
     uint64_t seed;                     // of random data
     bool     random_weights;           // weights that no file has are made up
+    bool     early;                    // kernels wait for the launches before them by themselves, as those of graphs do
     bool     profile;                  // graphs: RunResult.profile
     bool     twice;                    // tests: run each kernel again with other junk; outputs must be bit-equal
     bool     times;                    // tests: milliseconds of each

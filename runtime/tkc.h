@@ -99,6 +99,9 @@ typedef struct tkc_value { const char *name, *value; } tkc_value;
 typedef struct tkc_options {                 // zeros are the defaults
     int         ordinal;                     // cuda: which GPU
     const char *driver;                      // cuda: path of the driver's library; NULL: libcuda.so.1
+    // cuda, Hopper and later: a launch of tkc_run may begin before the one before it on its stream has ended (programmatic
+    // dependent launch), and waits before it touches memory. Of kernels from source
+    int         early;
 } tkc_options;
 
 const char *tkc_version(void);               // "0.1.0"

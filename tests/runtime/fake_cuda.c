@@ -213,7 +213,8 @@ CuResult cuModuleLoadDataEx(CuModule *m, const void *image, unsigned n, int *opt
         snprintf(errors, error_bytes, "ptxas application ptx input, line 3; fatal   : Parsing error\nptxas fatal\n");
     if (strstr(image, "syntax error")) return CU_INVALID_PTX;
     if (strstr(image, "ELF refused")) return CU_NO_BINARY_FOR_GPU;
-    note("load %s\n", memcmp(image, "\177ELF", 4) == 0 ? "cubin" : "text");
+    note("load %s", memcmp(image, "\177ELF", 4) == 0 ? "cubin" : "text");
+    note("%s%s\n", strstr(image, "griddepcontrol.wait") ? ", which waits" : "", strstr(image, "ld.global.nc") ? ", with constants" : "");
     ENTER(cuModuleLoadDataEx);
     int *threads = malloc(sizeof *threads);
     const char *at = strstr(image, ".reqntid ");
@@ -345,10 +346,14 @@ CuResult cuGraphExecDestroy(CuGraphExec e) { free(e); __atomic_fetch_sub(&fake.l
 CuResult cuLaunchKernelEx(const CuLaunchConfig *c, CuFunction f, void **params, void **extra) {
     (void)f; (void)extra;
     ENTER(cuLaunchKernelEx);
-    int together = c->nattrs == 1 && c->attrs[0].id == CU_ATTR_COOPERATIVE && c->attrs[0].value.cooperative == 1;
-    if (c->nattrs != 1 || (c->attrs[0].id != CU_ATTR_CLUSTER && !together)) return CU_INVALID_VALUE;
-    if (together) note("together ");
-    else note("cluster %u %u %u ", c->attrs[0].value.cluster.x, c->attrs[0].value.cluster.y, c->attrs[0].value.cluster.z);
+    for (unsigned i = 0; i < c->nattrs; i++) {
+        const CuLaunchAttr *a = &c->attrs[i];
+        if (a->id == CU_ATTR_COOPERATIVE && a->value.cooperative == 1) note("together ");
+        else if (a->id == CU_ATTR_CLUSTER) note("cluster %u %u %u ", a->value.cluster.x, a->value.cluster.y, a->value.cluster.z);
+        else if (a->id == CU_ATTR_PROGRAMMATIC && a->value.programmatic == 1) note("early ");
+        else return CU_INVALID_VALUE;
+    }
+    if (!c->nattrs) return CU_INVALID_VALUE;
     note_launch(&c->grid_x, c->smem, params);
     fake.now += 10 + (double)c->grid_x;
     return CU_OK;

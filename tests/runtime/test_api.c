@@ -359,6 +359,38 @@ static void driver(void **state) {
     dlclose(fake.lib);
 }
 
+// Launches that may begin before the one before has ended: their code waits, and the driver is told.
+static void early(void **state) {
+    (void)state;
+    Fake fake = fake_driver();
+    for (int on = 0; on < 2; on++) {
+        fake.reset();
+        World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH, .early = on});
+        void *x, *y;
+        FINE(tkc_alloc(w.ctx, 400, &x));
+        FINE(tkc_alloc(w.ctx, 400, &y));
+        tkc_arg args[] = {
+            vector("x", x, 100, TKC_DEVICE), vector("y", y, 100, TKC_DEVICE), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
+        tkc_launch *run;
+        FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+        assert_true((strstr(fake.calls(), ", which waits") != NULL) == on);
+        assert_true((strstr(fake.calls(), ", with constants") == NULL) == on);
+        size_t before = strlen(fake.calls());
+        FINE(tkc_run(run, NULL));
+        FINE(tkc_set_data(run, "x", x));
+        FINE(tkc_run(run, NULL));
+        const char *log = fake.calls() + before;
+        print_message("%s", log);
+        assert_true((strstr(log, "early grid 1") != NULL) == on);
+        assert_true((strstr(log, "cuLaunchKernelEx\n") != NULL) == on);
+        tkc_launch_free(run);
+        tkc_free(w.ctx, x);
+        tkc_free(w.ctx, y);
+        end(&w);
+    }
+    dlclose(fake.lib);
+}
+
 // tkc_tune on a driver whose clock counts blocks; what it finds is what is prepared from then on.
 static void tuning(void **state) {
     (void)state;
@@ -546,7 +578,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning),
         cmocka_unit_test(artifacts),   cmocka_unit_test(artifact_lengths), cmocka_unit_test(specialised),   cmocka_unit_test(column),
-        cmocka_unit_test(refusals),      cmocka_unit_test(nothing_there), cmocka_unit_test(threads),       cmocka_unit_test(driver),
+        cmocka_unit_test(refusals),      cmocka_unit_test(nothing_there), cmocka_unit_test(threads),       cmocka_unit_test(driver), cmocka_unit_test(early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
