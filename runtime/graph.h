@@ -122,6 +122,9 @@ void     store_trim(Runtime *rt);                        // the same while plans
 void     store_stats(const Runtime *rt, GraphStats *s);  // bytes
 
 // ---- graph_weights.c
+// Launches that no plan has any more are the next plan's: their memory is some pages each. False: there are enough.
+bool     store_spare(Runtime *rt, PlanLaunch *l);
+PlanLaunch *store_spared(Runtime *rt);                   // one that was, or zeros
 
 typedef struct OpenFile OpenFile;
 OpenFile **store_files(Runtime *rt);

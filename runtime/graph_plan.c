@@ -45,9 +45,9 @@ bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err) {
     l->compiled = runtime_compile_fixed(rt, k, &l->launch->schedule, fixed_inputs(l->launch, g), err);
     if (!l->compiled) return false;
     l->info = compiled_eval(l->compiled)->launch;
-    l->args = checked_alloc(sizeof *l->args * (size_t)(k->nparams + 1));
-    l->bound = malloc(sizeof *l->bound);
-    if (!l->bound) ice("out of memory");
+    if (!l->args) l->args = malloc(sizeof *l->args * MAX_PARAMS);
+    if (!l->bound) l->bound = malloc(sizeof *l->bound);
+    if (!l->bound || !l->args) ice("out of memory");
     for (int p = 0; p < k->nparams; p++) {
         const TValue *a = &l->launch->args[p];
         BindArg *b = &l->args[p];
@@ -72,6 +72,7 @@ PlanLaunch *launch_shared(PlanLaunch *l) { l->users++; return l; }
 void launch_leave(Runtime *rt, PlanLaunch *l) {
     if (!l || --l->users) return;
     prepared_free(runtime_device(rt), &l->prepared);
+    if (store_spare(rt, l)) return;
     free(l->args);
     free(l->bound);
     free(l);
@@ -146,8 +147,8 @@ static bool alike(const TGraph *g, const TGraph *other, const TGLaunch *l) {
 }
 
 PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err) {
-    PlanLaunch *l = checked_alloc(sizeof *l);
-    *l = (PlanLaunch){.users = 1, .own = *launch};
+    PlanLaunch *l = store_spared(p->rt);
+    *l = (PlanLaunch){.users = 1, .own = *launch, .args = l->args, .bound = l->bound};
     l->launch = &l->own;
     Buf  why = {0};
     bool fine = plan_bind(l, p->rt, p->graph, &why);

@@ -36,6 +36,8 @@ struct Kept {
 // one allocation for what a plan keeps
 typedef struct Block { struct Block *next; uint64_t address, bytes, used, lent; } Block;
 
+enum { SPARES = 256 };
+
 struct GraphStore {
     Kept     *kept;
     Block    *blocks;                    // the newest first; it lends its end
@@ -45,6 +47,7 @@ struct GraphStore {
     uint64_t  scratch[SCRATCH_KINDS], scratch_bytes[SCRATCH_KINDS];
     uint64_t  bytes, peak;               // of what is kept and the arena: now, and at most
     bool      lends;                     // .. what is asked for now
+    PlanLaunch *spare[SPARES];  int nspare;
     Key      *key;                       // of values of the graph whose plan is being placed, as they are found
     Key      *stays;  int nstays;        // of what that plan reads, in order
 };
@@ -94,7 +97,24 @@ void graph_store_free(Runtime *rt, GraphStore *s) {
     for (int k = 0; k < SCRATCH_KINDS; k++)
         if (s->scratch[k]) d->ops->free(d, s->scratch[k]);
     open_files_free(s->files);
+    for (int i = 0; i < s->nspare; i++) {
+        free(s->spare[i]->args);
+        free(s->spare[i]->bound);
+        free(s->spare[i]);
+    }
     free(s);
+}
+
+bool store_spare(Runtime *rt, PlanLaunch *l) {
+    GraphStore *s = store_of(rt);
+    if (s->nspare == SPARES) return false;
+    s->spare[s->nspare++] = l;
+    return true;
+}
+
+PlanLaunch *store_spared(Runtime *rt) {
+    GraphStore *s = store_of(rt);
+    return s->nspare ? s->spare[--s->nspare] : checked_alloc(sizeof(PlanLaunch));
 }
 
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err) {
