@@ -30,12 +30,25 @@ enum { DEFAULT_MIB = 256, STALE_SECONDS = 3600 };
 #define MEASURED "/measured"
 
 typedef struct Head { char magic[8]; uint64_t key, bytes, checksum; } Head;
-static const char magic[8] = "tkcart1";
+static const char magic[8] = "tkcart2";
 
+static uint64_t mixed(uint64_t h, uint64_t word) {
+    h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    return h ^ h >> 32;
+}
+
+// Keys hold the sources: a model's kernels have some megabytes of them. Four words at a time.
 static uint64_t hash(uint64_t h, const char *p, size_t n) {
+    enum { LANES = 4 };
+    uint64_t lane[LANES], word[LANES];
+    for (uint64_t i = 0; i < LANES; i++) lane[i] = mixed(h, i + 1);
+    for (; n >= sizeof word; p += sizeof word, n -= sizeof word) {
+        memcpy(word, p, sizeof word);
+        for (int i = 0; i < LANES; i++) lane[i] = mixed(lane[i], word[i]);
+    }
+    for (int i = 0; i < LANES; i++) h = mixed(h, lane[i]);
     for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * UINT64_C(0x100000001b3);
-    h = (h ^ h >> 33) * UINT64_C(0xff51afd7ed558ccd);
-    return h ^ h >> 33;
+    return mixed(h, n);
 }
 
 static uint64_t checksum(const char *key, size_t nkey, const char *bytes, size_t n) {

@@ -10,6 +10,14 @@
 
 enum { BLOCK = 1024 };
 
+// Made for several machines, of which the one that it runs on is chosen when the program is loaded: vectors of 64 bytes make a model's
+// weights, on all cores at once, in half of the time that those of 16 take, which every machine has.
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define FOR_SEVERAL_MACHINES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_SEVERAL_MACHINES
+#endif
+
 static inline uint32_t pick(bool first, uint32_t a, uint32_t b) {          // without a branch, whatever a and b are
     uint32_t mask = -(uint32_t)first;
     return (a & mask) | (b & ~mask);
@@ -29,19 +37,19 @@ static inline uint32_t f16_of(uint32_t u) {
     return pick(mag > 0x7f800000, 0x7fff, r);
 }
 
-static void bf16_block(const void *restrict from, void *restrict to) {
+FOR_SEVERAL_MACHINES static void bf16_block(const void *restrict from, void *restrict to) {
     const uint32_t *restrict in = from;
     uint16_t *restrict out = to;
     for (int i = 0; i < BLOCK; i++) out[i] = (uint16_t)bf16_of(in[i]);
 }
 
-static void f16_block(const void *restrict from, void *restrict to) {
+FOR_SEVERAL_MACHINES static void f16_block(const void *restrict from, void *restrict to) {
     const uint32_t *restrict in = from;
     uint16_t *restrict out = to;
     for (int i = 0; i < BLOCK; i++) out[i] = (uint16_t)f16_of(in[i]);
 }
 
-static void wide_block(const void *restrict from, void *restrict to) {       // bf16 to f32
+FOR_SEVERAL_MACHINES static void wide_block(const void *restrict from, void *restrict to) {       // bf16 to f32
     const uint16_t *restrict in = from;
     uint32_t *restrict out = to;
     for (int i = 0; i < BLOCK; i++) out[i] = (uint32_t)in[i] << 16;

@@ -205,7 +205,7 @@ static bool spread(Cuda *c, uint64_t to, uint64_t have, uint64_t bytes, Buf *err
 }
 
 static bool cuda_fill(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err) {
-    enum { PIECE = 1 << 20 };
+    enum { PIECE = 1 << 18 };
     Cuda *c = cuda_use(d);
     if (!bytes) return true;
     if (fill == FILL_ZERO || fill == FILL_NAN)
@@ -470,7 +470,7 @@ static bool cuda_between(Device *d, int i, int j, double *us, Buf *err) {
 const DeviceOps cuda_ops = {
     .name = "cuda", .meaning = "a GPU, through the driver", .runs_ptx = true, .loads_on_threads = true,
     .open = cuda_open, .start = cuda_start, .close = cuda_close, .alloc = cuda_alloc, .free = cuda_free, .write = cuda_write, .read = cuda_read,
-    .stage_make = cuda_stage_make, .stage_room = cuda_stage_room, .stage_send = cuda_stage_send, .stage_fetch = cuda_stage_fetch, .stage_free = cuda_stage_free,
+    .pin = cuda_pin, .unpin = cuda_unpin, .stage_make = cuda_stage_make, .stage_room = cuda_stage_room, .stage_send = cuda_stage_send, .stage_fetch = cuda_stage_fetch, .stage_free = cuda_stage_free,
     .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .launch = cuda_launch,
     .ready = cuda_ready_, .launch_on = cuda_launch_on,
     .graph_make = cuda_graph_make, .graph_launch = cuda_graph_launch, .graph_set = cuda_graph_set, .graph_free = cuda_graph_free,

@@ -48,7 +48,9 @@ bool         cuda_graph_set(Device *d, DeviceGraph *g, int i, const DeviceLaunch
 void         cuda_graph_free(Device *d, DeviceGraph *g);
 
 // cuda_stage.c
-DeviceStage *cuda_stage_make(Device *d, void *room, uint64_t bytes, Buf *err);
+bool         cuda_pin(Device *d, void *room, uint64_t bytes, Buf *err);
+void         cuda_unpin(Device *d, void *room);
+DeviceStage *cuda_stage_make(Device *d, void *room, Buf *err);
 void        *cuda_stage_room(Device *d, DeviceStage *s, Buf *err);
 bool         cuda_stage_send(Device *d, DeviceStage *s, uint64_t to, uint64_t bytes, Buf *err);
 bool         cuda_stage_fetch(Device *d, DeviceStage *s, uint64_t from, uint64_t bytes, Buf *err);

@@ -10,22 +10,25 @@
 
 struct DeviceStage { void *room; CuStream stream; };
 
-void cuda_stage_free(Device *d, DeviceStage *s) {
+bool cuda_pin(Device *d, void *room, uint64_t bytes, Buf *err) {
     Cuda *c = cuda_use(d);
+    return cuda_ok_late(c, c->cu.host_register(room, bytes, 0), err, "pin memory of the host", NULL);
+}
+
+void cuda_unpin(Device *d, void *room) { cuda_use(d)->cu.host_unregister(room); }
+
+void cuda_stage_free(Device *d, DeviceStage *s) {
     if (!s) return;
-    if (s->stream) c->cu.stream_destroy(s->stream);
-    if (s->room) c->cu.host_unregister(s->room);
+    cuda_use(d)->cu.stream_destroy(s->stream);
     free(s);
 }
 
-DeviceStage *cuda_stage_make(Device *d, void *room, uint64_t bytes, Buf *err) {
+DeviceStage *cuda_stage_make(Device *d, void *room, Buf *err) {
     Cuda *c = cuda_use(d);
     DeviceStage *s = checked_alloc(sizeof *s);
-    bool fine = cuda_ok_late(c, c->cu.stream_create(&s->stream, CU_STREAM_ALONE), err, "make a stream", NULL);
-    if (!fine) s->stream = NULL;
-    fine = fine && cuda_ok_late(c, c->cu.host_register(room, bytes, 0), err, "pin memory of the host", NULL);
-    if (fine) { s->room = room; return s; }
-    cuda_stage_free(d, s);
+    s->room = room;
+    if (cuda_ok_late(c, c->cu.stream_create(&s->stream, CU_STREAM_ALONE), err, "make a stream", NULL)) return s;
+    free(s);
     return NULL;
 }
 

@@ -123,6 +123,29 @@ bool device_ready(Device *d, double *us, Buf *err) {
     return !o || opening_end(o, us, err);
 }
 
+struct DeviceClosing { Device *device; pthread_t thread; };
+
+static void *close_now(void *closing) {
+    device_close(((DeviceClosing *)closing)->device);
+    return NULL;
+}
+
+DeviceClosing *device_close_later(Device *d) {
+    if (!d) return NULL;
+    DeviceClosing *c = checked_alloc(sizeof *c);
+    c->device = d;
+    if (pthread_create(&c->thread, NULL, close_now, c) == 0) return c;
+    device_close(d);
+    free(c);
+    return NULL;
+}
+
+void device_closed(DeviceClosing *c) {
+    if (!c) return;
+    pthread_join(c->thread, NULL);
+    free(c);
+}
+
 void device_list(const DeviceOptions *opt, Buf *out) {
     for (int i = 0; device_table[i]; i++) {
         Buf err = {0};

@@ -95,7 +95,10 @@ typedef struct DeviceOps {
     bool      (*read)(Device *d, void *to, uint64_t from, uint64_t bytes, Buf *err);
     bool      (*fill)(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, uint64_t seed, Buf *err);
     // Room of the caller's that the device copies from, or to, by itself: one for each thread (transfer.c). NULL in a row: write and read.
-    DeviceStage *(*stage_make)(Device *d, void *room, uint64_t bytes, Buf *err);
+    // It is pinned before, that of several together: a call takes longer than its pages.
+    bool      (*pin)(Device *d, void *room, uint64_t bytes, Buf *err);
+    void      (*unpin)(Device *d, void *room);
+    DeviceStage *(*stage_make)(Device *d, void *room, Buf *err);
     void     *(*stage_room)(Device *d, DeviceStage *s, Buf *err);                // waits until what was sent is there. NULL: err
     bool      (*stage_send)(Device *d, DeviceStage *s, uint64_t to, uint64_t bytes, Buf *err);      // returns before that
     bool      (*stage_fetch)(Device *d, DeviceStage *s, uint64_t from, uint64_t bytes, Buf *err);   // to its room, and waits
@@ -151,6 +154,10 @@ DeviceOpening *device_open_later(const char *name, const DeviceOptions *opt);
 Device *device_found(DeviceOpening *o, Buf *err);                  // waits. NULL: o is gone
 bool    device_ready(Device *d, double *us, Buf *err);             // waits; us: how long all of it took, or NULL. Of any device, more than once
 void    device_close(Device *d);                   // NULL is fine
+// The same on a thread of its own: a GPU takes 25 ms to be closed, in which results are shown and memory is given back.
+typedef struct DeviceClosing DeviceClosing;
+DeviceClosing *device_close_later(Device *d);      // NULL is fine, and is what comes of it where there is nothing to wait for
+void    device_closed(DeviceClosing *c);           // waits
 // Said by a program that does nothing else with devices, before it opens one and has threads: a GPU then has one queue for work
 // instead of eight, and is opened, and closed, in half the time.
 void    device_alone(void);

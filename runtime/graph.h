@@ -54,6 +54,7 @@ typedef struct Plan {
     uint64_t      arena_bytes;
     uint64_t      arena;                                 // address that the launches were prepared for, 0: none
     uint64_t      scratch[SCRATCH_KINDS];                // the same
+    bool          fetched;                               // the code of all launches was read ahead
     bool          placed;                                // what is kept is there
     uint64_t     *kept;                                  // by value: address in the store, or 0
     uint64_t      param[MAX_GRAPH_PARAMS];                     // addresses that the launches were prepared for
@@ -70,6 +71,7 @@ uint64_t plan_live_bytes(const Plan *p);                 // at once, at most
 PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err);     // bound; NULL: err
 PlanLaunch *launch_shared(PlanLaunch *l);                // one more user
 void     launch_leave(Runtime *rt, PlanLaunch *l);       // one less; NULL is fine
+void     plan_fetch(Plan *p);                            // what the cache on disk has of its code, before the device is ready
 bool     plan_place(Plan *p, Buf *err);                  // memory: the arena, and what is kept
 bool     plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err);
 void     plan_free(Plan *p);
@@ -120,11 +122,11 @@ void     store_settle(Runtime *rt);                      // frees what was only 
 void     store_keep(Runtime *rt, uint64_t address);      // a plan reads it
 void     store_trim(Runtime *rt);                        // the same while plans are being placed: what no plan reads so far
 void     store_stats(const Runtime *rt, GraphStats *s);  // bytes
-
-// ---- graph_weights.c
 // Launches that no plan has any more are the next plan's: their memory is some pages each. False: there are enough.
 bool     store_spare(Runtime *rt, PlanLaunch *l);
 PlanLaunch *store_spared(Runtime *rt);                   // one that was, or zeros
+
+// ---- graph_weights.c
 
 typedef struct OpenFile OpenFile;
 OpenFile **store_files(Runtime *rt);
@@ -150,7 +152,7 @@ bool     plan_as_one(Plan *p, Buf *err);
 
 // .. on tensors of the host. The device may not be ready before the plan is: meanwhile results get their memory.
 typedef struct OnHost { BindArg args[MAX_GRAPH_PARAMS]; Bound bound; uint64_t param[MAX_GRAPH_PARAMS]; } OnHost;
-bool     graph_wait_for_device(Runtime *rt, const LaunchInfo *head, KernelArg *args, Buf *err);
+bool     graph_wait_for_device(Plan *p, const LaunchInfo *head, KernelArg *args, Buf *err);
 bool     plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *args, const RunControl *ctl, Buf *err);
 
 // ---- graph_pattern.c

@@ -211,10 +211,12 @@ bool plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *arg
     return fine;
 }
 
-bool graph_wait_for_device(Runtime *rt, const LaunchInfo *head, KernelArg *args, Buf *err) {
+bool graph_wait_for_device(Plan *plan, const LaunchInfo *head, KernelArg *args, Buf *err) {
     enum { LARGE = 8 << 20 };
+    Runtime   *rt = plan->rt;
     Device    *d = runtime_device(rt);
     RunStages *s = runtime_options(rt)->stages;
+    if (d->opening && !plan->placed && d->ops->runs_ptx) plan_fetch(plan);
     double     since = now_us();
     if (d->opening) {
         transfer_warm(store_transfer(rt));
@@ -234,7 +236,7 @@ bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, cons
     OnHost *h = checked_alloc(sizeof *h);
     for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
     Plan *p = bind_args(head, h->args, nargs, &h->bound, err) ? plan_make(rt, g, NULL, err) : NULL;
-    bool fine = p && make_outputs(head, args, h->args, err) && graph_wait_for_device(rt, head, args, err) &&
+    bool fine = p && make_outputs(head, args, h->args, err) && graph_wait_for_device(p, head, args, err) &&
                 plan_run_on_host(p, h, head, args, ctl ? ctl : &plain, err);
     plan_free(p);
     free(h);

@@ -210,7 +210,7 @@ bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, 
     double since = now_us();
     Plan *p = bind_args(x->info, h->args, nargs, &h->bound, err) ? plan_for(x, &h->bound, h->args, err) : NULL;
     stages_lap(runtime_options(x->rt)->stages, RS_plan, &since);
-    bool fine = p && make_outputs(x->info, args, h->args, err) && graph_wait_for_device(x->rt, x->info, args, err) &&
+    bool fine = p && make_outputs(x->info, args, h->args, err) && graph_wait_for_device(p, x->info, args, err) &&
                 plan_run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
     free(h);
     return fine;

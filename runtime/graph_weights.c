@@ -137,6 +137,7 @@ static bool weight_item(Runtime *rt, const TGValue *v, TransferItem *it, Buf *er
     if (found > 0 && !fits(v, &w)) { wrong_weight(rt, v, &w, path); weight_done(&w); return false; }
     it->from = found > 0 && elem_is_float(w.elem) ? w.elem : v->elem;          // other types are bits of the same width
     it->data = found > 0 ? w.data : NULL;
+    it->period = w.period;
     it->own = w.own;
     if (it->data) return true;
     if (found > 0 && !random) {

@@ -34,6 +34,9 @@ bool  compiled_tried(const Compiled *c, bool general);   // made, or in vain
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 // Variants that were not made yet, together: on as many threads as there are cores.
 bool  compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err);
+// Reads what the cache on disk has of those that use facts, for compile_all, before the device is ready. True: machine code of each, so that
+// nothing is left but to load it.
+bool  compile_fetch(Runtime *rt, Compiled *const *list, int n);
 // The same, but one that fails does not stop the others: why[i] says why.
 void  compile_each(Runtime *rt, Compiled **list, const bool *general, int n, Buf *why);
 // of the code for the target, nothing loaded; on eval

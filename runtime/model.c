@@ -76,18 +76,24 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
     OnnxImport how = model_import(&b, &opt->import);
     RunControl control = {.junk_seed = 1, .profile = opt->profile};
+    DeviceClosing *closing = NULL;
     ProgramOptions with = {.device = opt->device,
                            .where = opt->where,
                            .progress_to = opt->progress_to,
                            .stages = opt->stages,
-                           .opening = opt->opening};
+                           .opening = opt->opening,
+                           .closing = &closing};
     if (ok) ok = model_run(b.m, &with, &how, &control, out, err);
     else if (opt->opening != NULL) device_close(device_found(opt->opening, &why));
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
+    fflush(to);                                              // they are there before the device is closed
     for (int i = 0; i < outputs; i++) g_tensor_free(&out[i]);
     free(out);
     buf_free(&why);
     model_close(&b);
+    since = now_us();
+    device_closed(closing);
+    stages_lap(opt->stages, RS_close, &since);
     return ok;
 }
 

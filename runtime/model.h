@@ -69,6 +69,7 @@ typedef struct ProgramOptions {
     DeviceOptions where;
     Device     *opened;                // the device, if it is open already; it is closed with the program
     DeviceOpening *opening;            // .. or on its way; consumed
+    DeviceClosing **closing;           // program_run leaves it there on its way to be closed; NULL: it is closed then
     struct Graph *graph;               // the model imported, if it is already; taken over
     // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
     const char *program, *item;

@@ -81,13 +81,18 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     return p->exec || p->stages;
 }
 
-void program_close(ModelProgram *p) {
+// The device is left to the caller.
+static void close_but_device(ModelProgram *p) {
     graph_close(p->exec);
     stages_close(p->stages);
     runtime_free(p->runtime);
-    device_close(p->device);
     if (p->session) session_free(p->session);
     if (p->graph) graph_free(p->graph);
+}
+
+void program_close(ModelProgram *p) {
+    close_but_device(p);
+    device_close(p->device);
 }
 
 // ---- a call -------------------------------------------------------------------------------------------------------
@@ -328,7 +333,9 @@ bool program_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const
     ModelProgram p;
     bool ok = program_open(m, opt, how, &p, err) && program_call(&p, how, control, outputs, err);
     double since = now_us();
-    program_close(&p);
+    close_but_device(&p);
+    if (opt->closing) *opt->closing = device_close_later(p.device);
+    else device_close(p.device);
     stages_lap(opt->stages, RS_close, &since);
     return ok;
 }

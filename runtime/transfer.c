@@ -21,6 +21,7 @@ typedef struct Worker {
     Transfer    *t;
     pthread_t    thread;
     DeviceStage *stage;                                  // NULL: the room is ordinary memory
+    bool         pins;                                   // its room, and those of some after it, are pinned
     double       made_us, sent_us;
     Buf          err;
 } Worker;
@@ -69,7 +70,8 @@ void transfer_add(Transfer *t, const TransferItem *it) {
 // ---- one piece -----------------------------------------------------------------------------------
 
 static void make(const TransferItem *it, int64_t first, int64_t n, void *out) {
-    if (it->data) elems_convert(it->from, (const char *)it->data + first * elem_bytes(it->from), it->elem, out, n);
+    size_t at = (size_t)first * (size_t)elem_bytes(it->from);
+    if (it->data) elems_convert(it->from, (const char *)it->data + (it->period ? at % it->period : at), it->elem, out, n);
     else elems_fill(it->elem, out, first, n, &it->fill);
 }
 
@@ -149,14 +151,27 @@ static uint64_t all_bytes(const Transfer *t) {
     return bytes;
 }
 
+// Workers [from, to) get rooms that the device copies from. How many of all have one.
+static int make_rooms(Transfer *t, int from, int to) {
+    Device *d = t->device;
+    Buf     none = {0};
+    Worker *first = &t->worker[from];
+    int     n = from;
+    first->pins = d->ops->pin(d, room_at(t, first), (uint64_t)(to - from) * PIECE, &none);
+    for (Worker *w = first; first->pins && n < to; w++, n++)
+        if (!(w->stage = d->ops->stage_make(d, room_at(t, w), &none))) break;        // fewer will do
+    buf_free(&none);
+    return n;
+}
+
 // On as many threads as there are cores; on none where there is no room that the device copies from.
 static void start_threads(Transfer *t, void *(*what)(void *worker)) {
-    Device *d = t->device;
-    int most = !d->ops->stage_make ? 0 : cores() < MAX_THREADS ? cores() : MAX_THREADS;
-    for (int i = 0; i < most && i < t->pieces; i++) {
+    int most = !t->device->ops->stage_make ? 0 : cores() < MAX_THREADS ? cores() : MAX_THREADS, have = 0;
+    if (most > t->pieces) most = (int)t->pieces;
+    while (have < most && t->worker[have].stage) have++;
+    if (have < most && !t->worker[have].pins) have = make_rooms(t, have, most);
+    for (int i = 0; i < have; i++) {
         Worker *w = &t->worker[i];
-        if (!w->stage) w->stage = d->ops->stage_make(d, room_at(t, w), PIECE, &w->err);
-        if (!w->stage) { buf_free(&w->err); break; }     // fewer will do
         atomic_fetch_add(&t->working, 1);
         if (pthread_create(&w->thread, NULL, what, w) == 0) { t->threads++; continue; }
         atomic_fetch_sub(&t->working, 1);
@@ -239,8 +254,10 @@ void transfer_drop(Transfer *t) {
 void transfer_free(Transfer *t) {
     if (!t) return;
     transfer_drop(t);
-    for (int i = 0; i < MAX_THREADS; i++)
+    for (int i = 0; i < MAX_THREADS; i++) {
         if (t->worker[i].stage) t->device->ops->stage_free(t->device, t->worker[i].stage);
+        if (t->worker[i].pins) t->device->ops->unpin(t->device, room_at(t, &t->worker[i]));
+    }
     free(t->rooms);
     pthread_cond_destroy(&t->done);
     pthread_mutex_destroy(&t->lock);

@@ -17,6 +17,7 @@ typedef struct TransferItem {
     int64_t     n;
     Elem        from;                  // of the data
     const void *data;                  // NULL: `fill` says what the elements are
+    size_t      period;                // .. which are the same again after so many bytes; 0: they are not
     FillSpec    fill;
     HostTensor  own;                   // freed when all is done
 } TransferItem;

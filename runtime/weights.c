@@ -286,6 +286,7 @@ static int onnx_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf 
     }
     memcpy(out->dim, w.dim, sizeof out->dim);
     out->data = w.data;
+    out->period = w.period;
     out->missing = want != WEIGHT_shape && !w.data ? w.missing : NULL;
     return 1;
 }

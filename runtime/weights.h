@@ -15,6 +15,7 @@ typedef struct Weight {                // valid until weight_done
     int         rank;
     int64_t     dim[MAX_RANK];
     const void *data;                  // C order, at any address; NULL: only asked for its shape
+    size_t      period;                // the data are the same again after so many bytes; 0: they are not
     const char *missing;               // data were asked for, but stand in this file, which is not there
     HostTensor  own;                   // when it could not be used where it lies
 } Weight;

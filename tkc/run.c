@@ -111,6 +111,7 @@ static int run_file(Run *r) {
     r->stages.device_us = now_ms() * 1e3 - since;
     stages_lap(&r->stages, RS_device, &since);
     status = run_on(r, dev, file, item, &compile, &set);
+    fflush(stdout);                                          // results are there before the device is closed
     if (status == DONE && opt->time && item->kind == N_graph) stages_print(&r->stages, stderr);
     device_close(dev);
     return status;

@@ -75,6 +75,7 @@ Node *tensor_node(Graph *g, const OnnxTensor *t);
 
 void onnx_order(Onnx__ModelProto *m);                                     // lists of nodes: each after those that it reads
 const void *random_weight(OnnxModel *m, const OnnxTensor *t, Buf *err);  // numbers for t, whose file is missing
+size_t random_period(void);                                              // bytes after which they are the same again
 void random_free(OnnxModel *m);
 
 // ---- onnx/import.c

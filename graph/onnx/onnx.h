@@ -67,6 +67,7 @@ typedef struct OnnxWeight {
     int rank;
     int64_t dim[G_MAX_RANK];
     const void *data;
+    size_t period;                     // made-up data are the same again after so many bytes; 0: they are not
     const char *missing;
 } OnnxWeight;
 int         onnx_weight_count(const OnnxModel *m);

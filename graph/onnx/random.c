@@ -3,7 +3,8 @@
 // A ring of some 4 MB of random numbers is mapped again and again behind itself, and a weight is a stretch of that which
 // begins where its name says: each weight has an address and numbers of its own, the same in each run and on each device,
 // and a model of any size costs the memory of a few rings and no time. What runs on a GPU is copied there, weight by
-// weight, so that it has as many bytes to read as the real model.
+// weight, so that it has as many bytes to read as the real model; whoever copies reads the first rings over and over, whose
+// pages are there (random_period).
 //
 //     address   |------ ring ------|------ ring ------|------ ring ------|
 //     weights        [----- wq -----]
@@ -43,6 +44,8 @@ static void fill(char *p, size_t bytes, Elem e, int shift) {
     }
 }
 
+size_t random_period(void) { return PAGES * (size_t)sysconf(_SC_PAGESIZE); }
+
 static bool ring_map(RandomRing *r, size_t period) {
     r->p = mmap(NULL, r->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r->p == MAP_FAILED) return false;
@@ -55,7 +58,7 @@ static bool ring_map(RandomRing *r, size_t period) {
 
 // A larger weight maps the same numbers once more: what points into the ring stays.
 static const RandomRing *ring(OnnxModel *m, Elem e, int shift, size_t bytes, Buf *err) {
-    size_t period = PAGES * (size_t)sysconf(_SC_PAGESIZE);
+    size_t period = random_period();
     RandomRing r = {.elem = e, .shift = shift, .fd = -1, .bytes = (bytes / period + 2) * period};
     for (uint32_t i = 0; i < m->random.n; i++) {
         const RandomRing *have = &m->random.at[i];
@@ -83,7 +86,7 @@ static double summed(const OnnxTensor *t) {
 }
 
 const void *random_weight(OnnxModel *m, const OnnxTensor *t, Buf *err) {
-    size_t wide = (size_t)elem_bytes(t->elem), period = PAGES * (size_t)sysconf(_SC_PAGESIZE);
+    size_t wide = (size_t)elem_bytes(t->elem), period = random_period();
     int shift = t->rank < 2 ? LEAST_SHIFT : (int)lround(log2(fmax(1, summed(t))) / 2);
     uint64_t start = 0xcbf29ce484222325u;
     if (t->count == 0) return "";

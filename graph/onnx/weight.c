@@ -66,7 +66,8 @@ int onnx_weight(OnnxModel *m, const char *name, bool random, OnnxWeight *out, Bu
     if (!ok) buf_printf(err, "%s: weight \"%s\": %s", m->path, shown(m->arena, name), why.p);
     buf_free(&why);
     if (!ok) return -1;
-    *out = (OnnxWeight){.elem = t.elem, .rank = t.rank, .data = t.data, .missing = t.missing};
+    bool made_up = random && t.missing != NULL && t.count > 0;
+    *out = (OnnxWeight){.elem = t.elem, .rank = t.rank, .data = t.data, .period = made_up ? random_period() : 0, .missing = t.missing};
     memcpy(out->dim, t.dim, sizeof t.dim);
     return 1;
 }

@@ -66,13 +66,14 @@ static int teardown(void **state) {
     return rmdir(folder);
 }
 
-// A run of a graph; how many modules the driver was given as machine code, and as PTX.
-static void run(const char *graph, int *cubins, int *texts) {
+// A run of a graph, the device opened before or meanwhile; how many modules the driver was given as machine code, and as PTX.
+static void run_with(const char *graph, bool meanwhile, int *cubins, int *texts) {
     Buf err = {0};
     fake.reset();
     Session *s = session_new();
     SemaFile *file = sema_file(s, parse_file(s, source_add(s, "test.tk", source, strlen(source))));
-    Device *d = device_open("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, &err);
+    const DeviceOptions where = {.driver = FAKE_WHOLE_PATH};
+    Device *d = meanwhile ? device_found(device_open_later("cuda", &where), &err) : device_open("cuda", &where, &err);
     assert_non_null(d);
     Runtime *rt = runtime_new(s, d, NULL);
     GraphExec *x = graph_open(rt, (InstanceOf){.file = file, .item = sema_find_graph(file, graph)});
@@ -89,9 +90,12 @@ static void run(const char *graph, int *cubins, int *texts) {
     tensor_free(&y);
     graph_close(x);
     runtime_free(rt);
-    device_close(d);
+    device_closed(device_close_later(d));
     session_free(s);
+    assert_int_equal(fake.get("live"), 0);
 }
+
+static void run(const char *graph, int *cubins, int *texts) { run_with(graph, false, cubins, texts); }
 
 static void made_and_kept(void **state) {
     (void)state;
@@ -103,6 +107,13 @@ static void made_and_kept(void **state) {
     assert_true(cubins == 4 && texts == 0 && asked() == 0);
     run("two", &cubins, &texts);
     assert_true(cubins == 2 && asked() == 0);
+    run_with("four", true, &cubins, &texts);                           // read while the device is opened
+    assert_true(cubins == 4 && texts == 0 && asked() == 0);
+    cache_clear();
+    run_with("four", true, &cubins, &texts);                           // .. where nothing is there
+    assert_true(cubins == 4 && texts == 0 && asked() == 4);
+    run_with("four", true, &cubins, &texts);
+    assert_true(cubins == 4 && texts == 0 && asked() == 0);
     cache_clear();
     run("two", &cubins, &texts);                                       // few: the driver is as quick
     assert_true(cubins == 0 && texts == 2 && asked() == 0);

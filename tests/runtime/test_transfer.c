@@ -15,12 +15,15 @@ static Device *open_device(const char *name) {
     return d;
 }
 
+enum { PERIOD = 1200000 };                                 // bytes after which the data of `rounds` are the same again, too
+
 // Item i of a round: weights to be converted, weights as they are, random numbers.
 static TransferItem item(int i, const float *data) {
     TransferItem it = {.elem = i % 3 == 1 ? EL_f32 : EL_bf16,
                        .n = sizes[i % SIZES],
                        .from = EL_f32,
-                       .data = i % 3 == 2 ? NULL : data + i};
+                       .data = i % 3 == 2 ? NULL : data + i,
+                       .period = i % 2 ? PERIOD : 0};
     it.fill = (FillSpec){.make = MAKE_random, .seed = 4, .stream = (uint64_t)i};
     return it;
 }
