@@ -320,6 +320,16 @@ static void threads(void **state) {
 
 // ---- cuda ----------------------------------------------------------------------------------------
 
+static tkc_launch *on_device(const World *w, void **x, void **y) {
+    tkc_launch *run;
+    FINE(tkc_alloc(w->ctx, 400, x));
+    FINE(tkc_alloc(w->ctx, 400, y));
+    tkc_arg args[] = {
+        vector("x", *x, 100, TKC_DEVICE), vector("y", *y, 100, TKC_DEVICE), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
+    FINE(tkc_prepare(w->prog, "axpy", NULL, 0, args, 3, &run));
+    return run;
+}
+
 // What a launch asks of the driver: cuLaunchKernel on the stream given, and nothing else.
 static void driver(void **state) {
     (void)state;
@@ -327,12 +337,7 @@ static void driver(void **state) {
     fake.reset();
     World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH});
     void *x, *y;
-    FINE(tkc_alloc(w.ctx, 400, &x));
-    FINE(tkc_alloc(w.ctx, 400, &y));
-    tkc_arg args[] = {
-        vector("x", x, 100, TKC_DEVICE), vector("y", y, 100, TKC_DEVICE), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
-    tkc_launch *run;
-    FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+    tkc_launch *run = on_device(&w, &x, &y);
     size_t before = strlen(fake.calls());
     int stream;
     FINE(tkc_run(run, &stream));
@@ -367,12 +372,7 @@ static void early(void **state) {
         fake.reset();
         World w = world("cuda", &(tkc_options){.driver = FAKE_WHOLE_PATH, .early = on});
         void *x, *y;
-        FINE(tkc_alloc(w.ctx, 400, &x));
-        FINE(tkc_alloc(w.ctx, 400, &y));
-        tkc_arg args[] = {
-            vector("x", x, 100, TKC_DEVICE), vector("y", y, 100, TKC_DEVICE), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
-        tkc_launch *run;
-        FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+        tkc_launch *run = on_device(&w, &x, &y);
         assert_true((strstr(fake.calls(), ", which waits") != NULL) == on);
         assert_true((strstr(fake.calls(), ", with constants") == NULL) == on);
         size_t before = strlen(fake.calls());
