@@ -140,7 +140,7 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_tma_store: {
             const Type *t = &op->in[0]->type;
             where(r, op);
-            buf_printf(r->out, "store %-10s TMA, 64 x %lld a warp group at a time\n", param_name(r, op->in[1]),
+            buf_printf(r->out, "%s %-10s TMA, 64 x %lld a warp group at a time\n", op->attr & TO_ADD ? "add  " : "store", param_name(r, op->in[1]),
                        (long long)t->shape[1]);
             break;
         }

@@ -340,7 +340,9 @@ void eval_tma_store(Eval *e, const Step *s) {
             memcpy(idx, at.at, sizeof idx);
             idx[at.inner] += j;
             unsigned char *to = (unsigned char *)(uintptr_t)element(e, op->in[1], idx);
-            if (to) memcpy(to, from + (row ? j * m + i : i * k + j) * size, (size_t)size);
+            const unsigned char *x = from + (row ? j * m + i : i * k + j) * size;
+            if (to && op->attr & TO_ADD) *(float *)to += *(const float *)x;
+            else if (to) memcpy(to, x, (size_t)size);
         }
 }
 

@@ -110,6 +110,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     bool plain = load && load->code == OP_T_load && (load->parent == h->loop->reg[0] || load->parent == h->loop->parent);
     if (plain && load->parent == h->loop->parent) o->where = ONCE;
     int size = elem_bytes((Elem)v->type.elem), unit = 16 / size;
+    if (!plain && hop_across(h, o, v, k)) return NULL;
     if (!plain && side == 0 && v->type.rank == 2 && size == 2 && (!load || load->parent == h->loop->reg[0])) { o->where = REGISTERS; return NULL; }
     if (!plain) return computed_right;
     o->load = load;
@@ -203,7 +204,10 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     p->three = e == EL_f32 && dot->sub != DP_tf32;
     int64_t height = axis_extent(p->row), width = axis_extent(p->col);
     bool aside = p->three && height == 64 && width > height && fits_rows(width) && operand_reads_rows(h, dot->in[0], p->k);      // for two groups
-    if ((!fits(h, height) && fits_rows(width)) || aside) swap_sides(p);
+    Operand across;
+    bool others = height != axis_extent(h->p[0].row) && width == axis_extent(h->p[0].row);      // that the products before it have
+    bool as_others = others && (hop_across(h, &across, dot->in[0], p->k) || hop_across(h, &across, dot->in[1], p->k));
+    if ((!fits(h, height) && fits_rows(width)) || aside || as_others) swap_sides(p);
     int64_t m = axis_extent(p->row), n = axis_extent(p->col), k = axis_extent(p->k);
     if (!fits(h, m)) return "neither the rows nor the columns of a product are 64 or a multiple of 128";
     p->promoted = e == EL_f8e4m3 || e == EL_f8e5m2;
@@ -223,7 +227,7 @@ static bool only_sums(const Hop *h, const Op *loop, int from, int to) {
     for (int p = from; p < to; p++) {
         const Op *dot = h->p[p].dot, *y = r->last;
         bool carried = false;
-        if (!(dot->flags & HAS_ACC) || h->p[p].op[0].where == REGISTERS) return false;
+        if (!(dot->flags & HAS_ACC) || h->p[p].op[0].where == REGISTERS || hop_any_across(h)) return false;
         for (int i = 0; i < y->nin; i++) carried |= y->in[i] == dot->out[0] && dot->in[2] == r->args.at[1 + i];
         if (!carried || region_uses(&h->f->body, dot->out[0]) != 1 || region_uses(&h->f->body, dot->in[2]) != 1) return false;
     }
@@ -276,7 +280,7 @@ static int64_t received_bytes(const Hop *h) {
 }
 
 static int stages(Hop *h) {
-    int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - SYNC_BYTES - h->once_bytes - h->made_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
+    int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - SYNC_BYTES - h->once_bytes - h->made_bytes - h->across_bytes - h->added_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
     if (h->nest) room -= stored_bytes(h);                      // beside the rings
     room -= hop_seen_bytes(h) + received_bytes(h);
     if (!h->chained && !h->nsources && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm/room.c
@@ -293,7 +297,7 @@ static void begin(Hop *h) {
     h->loop = h->nest = NULL;
     h->follows = false;
     h->np = h->nsources = h->nloops = h->at = h->from = h->to = 0;
-    h->stage_bytes[0] = h->stage_bytes[1] = h->once_bytes = h->made_bytes = h->low_bytes = 0;
+    h->stage_bytes[0] = h->stage_bytes[1] = h->once_bytes = h->made_bytes = h->across_bytes = h->added_bytes = h->low_bytes = 0;
     h->groups = h->tiles = h->bands = 1;
     memset(h->p, 0, sizeof h->p);
 }
@@ -363,7 +367,12 @@ static const char *find_products(Hop *h) {
 static bool sums_fit(const Hop *h) {
     int64_t registers = 0, most = (h->p[0].promoted || h->np > 1 + h->nloops ? PROMOTED_REGS : SUM_REGS) - (hop_gathered_bytes(h, -1) ? 32 : 0);
     if (hop_left_words(h) > LEFT_WORDS) return false;
-    for (int i = 0; i < h->np; i++) if (!h->p[i].goes_on) registers += axis_extent(h->p[0].row) / 64 / h->groups * axis_extent(h->p[i].col) / 2 * (h->p[i].promoted ? 2 : 1);
+    bool across = hop_any_across(h);                           // such a product's results are where those were that it is made of
+    for (int i = 0; i < h->np; i++) {
+        const Product *p = &h->p[i];
+        bool after = p->goes_on || (across && !(p->dot->flags & HAS_ACC) && (p->op[0].where == ACROSS || p->op[1].where == ACROSS));
+        if (!after) registers += axis_extent(h->p[0].row) / 64 / h->groups * axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
+    }
     return registers <= most || h->tiles * h->bands > 1;
 }
 
@@ -372,7 +381,8 @@ static void add_up_bytes(Hop *h) {
         for (int k = 0; k < 2; k++) {
             const Operand *o = &h->p[i].op[k];
             if (h->nloops > 1 && o->where == RING) continue;
-            if (!o->same) *(o->where == ONCE ? &h->once_bytes : o->where == MADE ? &h->made_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
+            if (o->where == ACROSS && !o->same) h->across_bytes += ACROSS_SLOTS * o->bytes;
+            else if (!o->same) *(o->where == ONCE ? &h->once_bytes : o->where == MADE ? &h->made_bytes : &h->stage_bytes[hop_ring(h, &h->p[i])]) += o->bytes;
         }
     if (h->nloops > 1) h->stage_bytes[0] += hop_stage_parts(h);
 }
@@ -382,7 +392,12 @@ static void divide_room(Hop *h) {
     h->slices = h->follows ? 1 : hop_slices(h);
     h->walk_bytes = h->slices > 1 || h->follows ? 0 : hop_walk_bytes(h);
     h->behind_bytes = hop_behind_bytes(h);
+    h->added_bytes = hop_added_bytes(h);
     h->stages = stages(h);
+    if (h->stages < 2 && h->added_bytes) {
+        h->added_bytes = 0;
+        h->stages = stages(h);
+    }
     if (h->behind_bytes && hop_behind_short(h)) {
         h->behind_bytes = 0;
         h->walk_bytes = hop_walk_bytes(h);

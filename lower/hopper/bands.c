@@ -59,6 +59,7 @@ static int bands(Hop *h) {
         if (p->op[0].gathered || p->op[1].gathered) return refuse(h, "rows of an operand are gathered");
         if (p->op[1].turned) return refuse(h, "an operand is turned in shared memory");
         if (p->op[0].where == MADE || p->op[1].where == MADE) return refuse(h, "an operand is made before the loop");
+        if (p->op[0].where == ACROSS || p->op[1].where == ACROSS) return refuse(h, "an operand of a product goes from group to group");
         if (p->op[0].where == REGISTERS && !hop_chained(h)) return refuse(h, "the left operand of a product is computed");
         if (!p->goes_on) regs += axis_extent(p->col) / 2 * (p->promoted ? 2 : 1);
         if (p->op[0].where == REGISTERS) regs += axis_extent(p->k) / 4;

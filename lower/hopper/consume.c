@@ -22,7 +22,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
     for (int i = 0; i < 2; i++) {
         const Operand *o = &p->op[i];
         in[i] = o->turned ? h->low : o->where == REGISTERS ? map_get(m, p->dot->in[i ^ p->swapped]) : o->same ? o->same->buffer : o->buffer;
-        in[2 + i] = o->where == RING ? ring.stage : zero;
+        in[2 + i] = o->where == RING ? ring.stage : o->where == ACROSS ? hop_across_slot(h, b, ring) : zero;
         if (o->clear && !o->same) hop_effect(b, OP_T_buffer_clear, 3, (Val *[]){o->buffer, ring.stage, map_get(m, o->outer)});
     }
     int n = 4;
@@ -101,6 +101,7 @@ typedef struct Trip {
 
 static void multiplied(Trip *t, const Op *op, const Product *p) {
     Hop *h = t->h;
+    hop_across_store(h, &t->in, p, t->ring, &t->map);
     map_set(&t->map, op->out[0], hop_multiply(h, &t->in, p, t->ring, &t->map));
     if (!h->pipelined) hop_started(&t->flight, op, p->op[0].where == REGISTERS ? op->in[p->swapped] : NULL);
     if (!p->promoted) return;

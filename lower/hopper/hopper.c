@@ -41,7 +41,7 @@ static Val *buffer(Hop *h, Builder *b, const Operand *o, uint32_t *at) {
     if (part && h->place_bytes[o->place] > o->bytes) t.shape[2] = h->place_bytes[o->place];
     if (part) at = &place;
     Val *v = b_op(b, OP_T_buffer, 0, t, 0, NULL);
-    v->def->imm = o->where == RING ? h->stages : 1;
+    v->def->imm = o->where == RING ? h->stages : o->where == ACROSS ? ACROSS_SLOTS : 1;
     v->def->attr = *at;
     v->name = o->tile ? o->tile->name : o->a.p->name;
     *at += o->bytes * (uint32_t)v->def->imm;
@@ -170,6 +170,11 @@ static uint32_t lay_out(Hop *h, Builder *b) {
     if (h->walk_bytes) at = aligned(at);
     h->walk_at = at;
     at += h->walk_bytes;
+    if (h->added_bytes) {
+        at = aligned(at);
+        hop_added(h, b, at);
+        at += h->added_bytes;
+    }
     static const int arrivals[] = {[BY_GROUPS] = 1, [BY_WARPS] = 4, [BY_THREADS] = 128};
     for (int i = 0; i < h->rings; i++) {
         h->full[i] = mbar(b, h->stages, hop_gathered_bytes(h, i) ? 1 + GATHER_THREADS : h->fixed_bytes ? 2 : 1, &at);
@@ -212,6 +217,8 @@ static void consume(Hop *h, Op *roles) {
     }
     hop_consumers(h, r);
     if (h->behind_bytes) hop_behind_take(h);
+    Builder through = {h->f, r, NULL, roles->span};
+    if (h->added_bytes) hop_effect(&through, OP_T_tma_store_wait, 0, NULL);
     if (h->nloops == 1) op_remove(h->loop);
     for (int i = 0; i < h->nloops && h->nloops > 1; i++) op_remove(h->loops[i]);
     for (Op *op = roles->next, *next; op; op = next) {

@@ -5,11 +5,11 @@
 #include "lower/facts/access.h"
 #include "lower/pass/passes.h"
 
-enum { MAX_DOTS = 4, MAX_PRODUCTS = 4 * MAX_DOTS, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128, MAX_WALKED = 2 * MAX_DOTS * 4, MAX_LOOPS = 4, MAX_PLACES = 2 * MAX_DOTS };      // MAX_DOTS: of a loop; SPAN: bytes of the widest swizzle; barriers and small reductions
+enum { MAX_DOTS = 6, MAX_PRODUCTS = 4 * MAX_DOTS, SPAN = 128, MAX_STAGES = 16, SYNC_BYTES = 2048, MAX_CARRIED = 64, MAX_DIGITS = 8, MAX_SOURCES = 4, MAX_AHEAD = 16, GATHER_THREADS = 128, MAX_WALKED = 2 * MAX_DOTS * 4, MAX_LOOPS = 4, MAX_PLACES = 2 * MAX_DOTS };      // MAX_DOTS: of a loop; SPAN: bytes of the widest swizzle; barriers and small reductions
 
 enum { OTHERS, CONSUMERS, FIXED, PREPARES = FIXED };      // regions of `roles`; there is no second producer beside warps that prepare
 
-typedef enum Where { RING, ONCE, MADE, REGISTERS } Where;
+typedef enum Where { RING, ONCE, MADE, ACROSS, REGISTERS } Where;
 typedef enum Ends { WHOLE, BY_ROWS, BY_COLUMNS } Ends;
 
 // A row's number as pixels (hopper/window.c): digits of it index dimensions of the tensor.
@@ -34,7 +34,7 @@ typedef struct Operand {
     bool    gathered;               // RING, by cp.async: data names its rows
     bool    clear;                  // rows past the contracted axis's end are not zero by themselves
     Op     *load;                   // RING, ONCE
-    Val    *tile;                   // MADE
+    Val    *tile;                   // MADE, ACROSS
     Access  a;
     Window *window;                 // its rows are pixels; NULL: they lie along one dimension
     Val    *start[MAX_RANK];        // of a window: coordinates of the tile's first pixel
@@ -100,7 +100,7 @@ typedef struct Hop {
     bool    turns;                  // two consumer groups start a trip's products in turns
     Val    *full[2], *empty[2];     // barriers of the rings
     Val    *once, *once_free;       // and of what is loaded once a tile
-    uint32_t once_bytes, made_bytes;
+    uint32_t once_bytes, made_bytes, across_bytes, added_bytes;
     bool    by_threads;             // the consumers read the left operand's elements themselves (hopper/low.c)
     Val    *low, *low_full;         // what tf32 leaves of the right one, and its barriers; NULL: products are single ones
     uint32_t low_bytes;             // of a stage
@@ -235,6 +235,14 @@ Op  *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map);
 bool hop_made(const Hop *h, Operand *o, Val *v, Val *k);
 void hop_made_store(Hop *h, Builder *b);
 
+// hopper/across.c: an operand that a trip makes of a product whose rows this one contracts (ACROSS): whether v is one, and then how it lies in its buffer's two
+// slots; the slot of the trip at the ring's position; what the consumers do before the product that takes it.
+enum { ACROSS_SLOTS = 2 };
+bool hop_across(const Hop *h, Operand *o, Val *v, const Val *k);
+Val *hop_across_slot(const Hop *h, Builder *b, Ring at);
+void hop_across_store(Hop *h, Builder *b, const Product *p, Ring at, const ValMap *map);
+bool hop_any_across(const Hop *h);
+
 // hopper/behind.c: bytes of a tile that what follows the loop reads and TMA can bring meanwhile, 0 if there is none; whether the ring
 // beside it is too short. Then its load made a wait, the producer's part after a tile's trips, and the consumers' after their stores.
 uint32_t hop_behind_bytes(Hop *h);
@@ -277,6 +285,12 @@ static inline int hop_storing(const Hop *h) { return h->groups * h->tiles * h->b
 uint32_t hop_walk_bytes(Hop *h);
 void hop_walk(Hop *h, Op *roles);
 void hop_longest_first(Hop *h);
+bool hop_ends_with(Hop *h, const Val *axis, LExpr dim);                // lanes past the axis's end are past the tensor's, or there are none
+int  hop_slots_map(Hop *h, const Access *a, int64_t columns);          // the tensor map of what leaves through slots
+
+// hopper/added.c: bytes of slots for tiles that a trip adds to memory, 0 if there are none or the threads do it; then the ops made the copy engine's.
+uint32_t hop_added_bytes(Hop *h);
+void     hop_added(Hop *h, Builder *top, uint32_t at);
 
 // hopper/rows.c: stores of tiles whose rows 16 bytes do not divide (Hop.by_rows). Bytes for a whole tile, and for the least slots.
 int64_t  row_pitch(int64_t columns, int size);

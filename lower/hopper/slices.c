@@ -44,6 +44,7 @@ int hop_slices(Hop *h) {
     if (h->f->parts || h->f->dealt) return refuse(h, "programs share the loop already");
     if (h->groups * h->bands > 1) return refuse(h, "a tile of more than 64 rows has two warp groups already");
     if (h->made_bytes) return refuse(h, "an operand is made before the loop");
+    if (hop_any_across(h)) return refuse(h, "an operand of a product goes from group to group");
     if (h->nest) return refuse(h, "its loop of products is in another one");
     if (h->nloops > 1) return refuse(h, "its products are in several loops");
     if (h->p[0].swapped) return refuse(h, "rows of its product are columns of the tile");

@@ -40,7 +40,7 @@ static int stores_to(const Region *r, const Val *tensor) {
 
 // Lanes past the axis's end are past the tensor's, where TMA writes nothing; or there are none, as in tiles of whole
 // groups' results.
-static bool ends_with_tensor(Hop *h, const Val *axis, LExpr dim) {
+bool hop_ends_with(Hop *h, const Val *axis, LExpr dim) {
     LExpr end;
     int64_t extent = axis_extent(axis);
     if (fact_divisor(h->facts, axis_lo(axis)) % extent == 0 && fact_known_multiple(h->facts, axis_hi(axis), extent))
@@ -74,7 +74,7 @@ static bool storable(Hop *h, Op *op) {
         if (x->ntile || x->naxis > 1) return false;
         if (!x->naxis) continue;
         const Val *axis = x->axis[0].axis;
-        if (x->axis[0].k != 1 || x->axis[0].scale || !a.proved[d] || !ends_with_tensor(h, axis, a.p->dim[d])) return false;
+        if (x->axis[0].k != 1 || x->axis[0].scale || !a.proved[d] || !hop_ends_with(h, axis, a.p->dim[d])) return false;
         if (axis == of_columns && d == a.inner) cols = true;
         else if (axis == of_rows) rows = true;
         else return false;
@@ -176,7 +176,7 @@ int64_t hop_whole_slots(Hop *h, int64_t room) {
 
 // ---- stores --------------------------------------------------------------------------------------
 
-static int tensor_map(Hop *h, const Access *a, int64_t columns) {
+int hop_slots_map(Hop *h, const Access *a, int64_t columns) {
     LaunchSlot s = {
         .kind = SLOT_TENSORMAP, .size = 128, .a = a->param, .b = h->maps, .rank = (uint8_t)a->nidx, .swizzle = SPAN};
     hop_map_dims(a, s.map_dim);
@@ -220,12 +220,12 @@ static void store_by_tma(Hop *h, Builder *top, Op *op) {
     for (int i = 0; window && i + 1 < w.n; i++) in[n++] = w.at[i].radix ? w.at[i].radix : b_const(&b, EL_index, 1);
     Op *s = hop_effect(&b, OP_T_tma_store, n, in);
     s->nidx = op->nidx;
-    s->imm = window ? hop_window_map(h, &a, &w, SPAN, SLOT_ROWS, false) : tensor_map(h, &a, SPAN / size);
+    s->imm = window ? hop_window_map(h, &a, &w, SPAN, SLOT_ROWS, false) : hop_slots_map(h, &a, SPAN / size);
     int64_t last = axis_extent(result_columns(h)) % (SPAN / size);
-    if (h->p[0].swapped) s->attr = 2;
+    if (h->p[0].swapped) s->attr = TO_ACROSS;
     else if (last) {
-        tensor_map(h, &a, last);
-        s->attr = 1;
+        hop_slots_map(h, &a, last);
+        s->attr = TO_NARROW;
     }
     op_remove(op);
 }

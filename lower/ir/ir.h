@@ -213,6 +213,7 @@ Op   *op_target(const Op *op);                             // the loop that a br
 // Where a part_put puts the parts: its attr. Slices of a block and blocks of a cluster (level 2) leave theirs to the first; all blocks of one go on
 // where each joins a slice of the tile (scattered).
 enum { PUT_memory, PUT_block, PUT_cluster, PUT_all, PUT_scattered };
+enum { TO_NARROW = 1, TO_ACROSS = 2, TO_ADD = 4 };                // of a tma_store: see ops.h
 enum { LOW_WARPS = 2, TURN_WARPS = 3 };                    // of buffer_low, of buffer_turn: as many arrivals as the mbarrier counts
 int   op_put_in(const Op *op);                             // that, or -1 of other ops
 const Op *put_scattered(const Fn *f);                      // the part_put whose parts each join a slice, or NULL

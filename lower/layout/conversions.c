@@ -121,7 +121,7 @@ static void as_accumulator(Assign *s, Op *op, int i, const Val *row, const Val *
 static void fit_tma_store(Assign *s, Op *op) {
     Val **v = &op->in[2 + op->nidx];
     const Type *t = &(*v)->type;
-    bool across = op->attr == 2, words = across && elem_bytes((Elem)t->elem) == 2;       // written across they are of two rows
+    bool across = op->attr & TO_ACROSS, words = across && elem_bytes((Elem)t->elem) == 2;       // written across they are of two rows
     int row = type_axis(t, op->in[3 + op->nidx + across]), col = type_axis(t, op->in[4 + op->nidx - across]);
     const Layout *pairs = layout_mma_pairs(s->f->arena, t, row, col, s->f->warps);
     if (!words && layout_equal((*v)->layout, pairs)) return;

@@ -193,6 +193,7 @@ LLVMValueRef gen_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRe
 LLVMValueRef gen_lanes_alive(Gen *g, const Val *v, const Layout *l, int reg);      // of all axes, or NULL
 // ---- llvm/tally.c
 void         gen_tally_slots(Gen *g);
+bool         gen_red(Gen *g, Op *op);                              // a tile added to memory, as a store; false: as atomics
 void         gen_tallied(Gen *g, const Op *op);                    // an atomic on the block's copies
 void         gen_tally_close(Gen *g);                              // all other shared memory is laid out
 

@@ -446,14 +446,15 @@ static void load_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LL
     buf_free(&cons);
 }
 
-static void store_units(Gen *g, const Addr *s, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes,
+// Stored, or added to what is there.
+static void store_units(Gen *g, const Addr *s, bool added, LLVMValueRef addr, int64_t imm, LLVMValueRef pred, int bytes,
                         LLVMValueRef *in) {
     Unit u = unit_of(g, s->a.elem, bytes);
     int n = bytes / u.bytes;
     Buf text = {0}, cons = {0};
     LLVMValueRef args[8];
     if (pred) buf_printf(&text, "@$%d ", n + 2);
-    buf_printf(&text, "st.global%s.%s [$%d + $%d], ", vector(n), u.bits, n, n + 1);
+    buf_printf(&text, "%s%s.%s [$%d + $%d], ", added ? "red.global.add" : "st.global", vector(n), added ? "f32" : u.bits, n, n + 1);
     registers(&text, n);
     buf_puts(&text, ";");
     for (int i = 0; i < n; i++) {
@@ -582,8 +583,31 @@ void emit_store(Gen *g, Op *op) {
                 words[i * size / 4] = gen_word(g, v, r + i, 4 / size);
             }
         }
-        store_units(g, &s, at, imm, p, vec * size, words);
+        store_units(g, &s, false, at, imm, p, vec * size, words);
     }
+}
+
+// A tile added to memory, whose old values nobody wants: as a store, with several elements a lane where the target has that. False: places
+// are named by data, lie apart, or are no f32.
+bool gen_red(Gen *g, Op *op) {
+    const Val *o = op->out[0], *x = op->in[1 + op->nidx];
+    Addr s;
+    PredCache cache = {0};
+    if (op->sub != TA_add || o->type.elem != EL_f32 || !o->type.rank || val_used(&g->f->body, o)) return false;
+    access_of(g->facts, op, &s.a);
+    if (access_rows_scattered(&s.a) || s.a.p->strided || s.a.contiguous < 0) return false;
+    const Layout *l = o->layout;
+    open_addr(g, &s, op, l, &o->type, true);
+    int vec = g->f->target->has_red_vec ? access_vec(&s.a, l) : 1, n = gen_tile(g, o)->n, *map = gen_reg_map(g, o, x);
+    LLVMValueRef owner = gen_owner(g, l);
+    if (vec > 1) gen_need(g, offsetof(Target, has_red_vec));
+    for (int r = 0; r < n; r += vec) {
+        int64_t imm;
+        LLVMValueRef words[4], in_range, p = gen_both(g, predicate(&s, &cache, r, vec, &in_range), owner), at = address(&s, r, &imm);
+        for (int i = 0; i < vec; i++) words[i] = gen_get(g, x, map[r + i]);
+        store_units(g, &s, true, at, imm, p, vec * elem_bytes(EL_f32), words);
+    }
+    return true;
 }
 
 // ---- for llvm/copy.c -----------------------------------------------------------------------------

@@ -120,6 +120,7 @@ void emit_atomic(Gen *g, Op *op) {
     bool tensor = op->in[0]->type.kind == TY_TENSOR;
     if (tensor) gen_order(g, op);
     else gen_order_pointers(g, op);
+    if (tensor && gen_red(g, op)) return;
     int first = tensor ? 1 + op->nidx : 1;
     Val *x = op->in[first], *cmp = op->sub == TA_cas ? op->in[first + 1] : NULL, *o = op->out[0];
     Val *where = op->flags & HAS_WHERE ? op->in[op->nin - 1] : NULL;

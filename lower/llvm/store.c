@@ -172,7 +172,7 @@ static void send(const Out *o, LLVMValueRef slot, LLVMValueRef *at, LLVMValueRef
     int rank = op->nidx, n = 0;
     LLVMValueRef a[12];
     char name[64];
-    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.s2g.%s.%dd", map->im2col ? "im2col" : "tile", rank);
+    snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.%s.%s.%dd", op->attr & TO_ADD ? "reduce.add" : "s2g", map->im2col ? "im2col" : "tile", rank);
     a[n++] = gen_ring(g, slot);
     a[n++] = gen_param(g, SLOT_TENSORMAP, (int)op->in[1]->def->imm, (int)op->imm + last);
     // innermost first
@@ -189,7 +189,7 @@ void emit_tma_store(Gen *g, Op *op) {
     Out o = {.g = g, .op = op, .v = op->in[2 + op->nidx], .row = op->in[3 + op->nidx], .col = op->in[4 + op->nidx]};
     o.size = elem_bytes((Elem)buf->type.elem);
     o.span = (int)buf->type.shape[1];
-    bool across = op->attr == 2;
+    bool across = op->attr & TO_ACROSS;
     o.blocks = (int)axis_extent(across ? o.col : o.row) / 64 / g->f->groups;
     int together = across ? o.size / 2 : 1;                                  // slots that are written at once
     o.pairs = layout_in_pairs(o.v->layout, type_axis(&o.v->type, across ? o.col : o.row));
@@ -218,7 +218,7 @@ void emit_tma_store(Gen *g, Op *op) {
             if (across ? span % together == 0 : span == 0) start(&o, across ? gen_i32(g, span / together * 64) : rows, at);
             elected(g, o.elected, &go);
             if (across) send(&o, slot[i % slots], at, gen_add(g, rows, gen_i32(g, span % together * 32)), false);
-            else send(&o, slot[i % slots], at, gen_i32(g, span * o.span), op->attr && span == o.spans - 1);
+            else send(&o, slot[i % slots], at, gen_i32(g, span * o.span), op->attr & TO_NARROW && span == o.spans - 1);
             rejoin(g, go);
         }
     }
