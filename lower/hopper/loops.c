@@ -92,9 +92,14 @@ const char *hop_loops_refuse(Hop *h) {
     return NULL;
 }
 
+// All sums of the loop before, and no others: a sum that begins while products are on their way has ptxas wait for each of them.
 bool hop_goes_on(const Hop *h, int i) {
     if (i < 1 || i >= h->nloops || !h->pipelined) return false;
     const Op *was = h->loops[i - 1], *loop = h->loops[i], *yield = was->reg[0]->last;
+    for (int q = h->first[i]; q < h->first[i + 1]; q++) {
+        const Val *from = begins_with(h, &h->p[q], loop);
+        if (!from || from->def != was) return false;
+    }
     for (int p = h->first[i - 1]; p < h->first[i]; p++)
         for (int k = 0; k < was->nout; k++) {
             bool on = false;
