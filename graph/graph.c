@@ -136,7 +136,7 @@ static uint32_t payload_hash(const Node *n, uint32_t h) {
                         num_hash(n->view.fill));
     case G_gather: case G_scatter:
         return hash_mix(hash_mix(ixs_hash(h, n->at.coord, n->src[0]->rank), n->at.checked), num_hash(n->at.fill));
-    case G_reduce: return hash_mix(h, (uint64_t)n->reduce.axes << 1 | n->reduce.last);
+    case G_reduce: return hash_mix(h, (uint64_t)n->reduce.axes << 2 | (uint64_t)n->reduce.tile << 1 | n->reduce.last);
     case G_scan: return hash_mix(h, n->scan.axis * 4u + n->scan.exclusive * 2u + n->scan.reverse);
     case G_sort: return hash_mix(h, n->sort.axis * 2u + n->sort.descending);
     case G_contract:
@@ -165,7 +165,7 @@ static bool payload_same(const Node *a, const Node *b) {
     case G_gather: case G_scatter:
         return ixs_same(a->at.coord, b->at.coord, a->src[0]->rank) && a->at.checked == b->at.checked &&
                num_same(a->at.fill, b->at.fill);
-    case G_reduce: return a->reduce.axes == b->reduce.axes && a->reduce.last == b->reduce.last;
+    case G_reduce: return a->reduce.axes == b->reduce.axes && a->reduce.last == b->reduce.last && a->reduce.tile == b->reduce.tile;
     case G_scan:
         return a->scan.axis == b->scan.axis && a->scan.exclusive == b->scan.exclusive &&
                a->scan.reverse == b->scan.reverse;

@@ -172,7 +172,8 @@ struct Node {
             bool      checked;                   // of the next further source, an integer of that shape
             GNum      fill;                      // gather out of range: an error if checked, else this
         } at;                                    // scatter out of range: an error if checked, else skipped
-        struct { uint32_t axes; bool last; } reduce;            // bit i: axis i of the source is reduced
+        // bit i: axis i of the source is reduced. tile: columns that a product makes together: by its kernel, if it can be (fuse/numbers.c)
+        struct { uint32_t axes; bool last, tile; } reduce;
         struct { uint8_t axis; bool exclusive, reverse; } scan;
         struct { uint8_t axis; bool descending; } sort;         // stable
         struct { uint8_t nb, nm, nn, nk; Elem acc; } contract;

@@ -214,6 +214,7 @@ static void rhs_reduce(Printer *p, const Node *n) {
     for (int i = 0; i < n->src[0]->rank; i++)
         if (n->reduce.axes >> i & 1) buf_printf(p->to, " a%d", i);
     if (n->reduce.last) buf_puts(p->to, ", the last");
+    if (n->reduce.tile) buf_puts(p->to, ", of a tile");
 }
 
 static void rhs_scan(Printer *p, const Node *n) {

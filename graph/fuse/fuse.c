@@ -20,7 +20,8 @@
 //   F8  a kernel that is long enough, or reads as many values as it can have parameters, takes in no more;
 //   F9  the parts of a large concatenation are stored in their places by the kernels that make them (parts.c);
 //   F10 it is made beside another value of its shape that is made of the same (beside.c);
-//   F11 otherwise it is stored by a group of its own, and the reason is kept.
+//   F11 numbers for each row of a tile of a product's columns are made by the product's kernel (numbers.c);
+//   F12 otherwise it is stored by a group of its own, and the reason is kept.
 
 #include "graph/fuse/internal.h"
 
@@ -202,7 +203,11 @@ static void no_kernel(State *s, const Node *n) {
 }
 
 static void reduction(State *s, Node *n) {
-    const char *why = s->result[n->id] ? s->result[n->id] : fuse_reduce_refused(s, n);
+    if (s->numbers[n->id] && !n->reduce.tile && !s->result[n->id]) {
+        fuse_join_all(s, n);                                 // of a few numbers in memory, by whoever wants it
+        return;
+    }
+    const char *why = s->result[n->id] ? s->result[n->id] : n->reduce.tile ? "of one tile of a product's columns" : fuse_reduce_refused(s, n);
     if (why && passing_rows(s, n) >= 0) {
         Place p = s->places[n->id].at.at[passing_rows(s, n)];
         store(s, n, p.group, why);
@@ -317,12 +322,13 @@ static void order(State *s) {
     int *number = NEW_N(s->g->arena, int, n);
     VEC(FGroup *) sorted = {0};
     bool moved = true;
-    for (uint32_t i = 0; i < n; i++) number[i] = -1;
-    while (moved && sorted.n < n) {
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < n; i++) number[i] = -1, there += !s->f->groups.at[i]->gone;
+    while (moved && sorted.n < there) {
         moved = false;
         for (uint32_t i = n; i-- > 0;) {                     // the last made come first: sources after users
             const FGroup *f = s->f->groups.at[i];
-            bool ready = number[i] < 0;
+            bool ready = number[i] < 0 && !f->gone;
             for (uint32_t k = 0; k < f->reads.n && ready; k++) ready = number[f->reads.at[k]] >= 0;
             if (!ready) continue;
             number[i] = (int)sorted.n;
@@ -330,11 +336,12 @@ static void order(State *s) {
             moved = true;
         }
     }
-    if (sorted.n < n) {
+    if (sorted.n < there) {
         g_error(s->g, "kernels depend on each other");
         return;
     }
-    for (uint32_t i = 0; i < n; i++) {
+    s->f->groups.n = there;
+    for (uint32_t i = 0; i < there; i++) {
         FGroup *f = sorted.at[i];
         for (uint32_t k = 0; k < f->reads.n; k++) f->reads.at[k] = number[f->reads.at[k]];
         s->f->groups.at[i] = f;
@@ -361,6 +368,7 @@ Fusion *graph_fuse(Graph *g) {
     s.for_keys = NEW_N(g->arena, bool, n);
     s.reduces = NEW_N(g->arena, bool, n);
     s.gathers = NEW_N(g->arena, bool, n);
+    s.numbers = NEW_N(g->arena, bool, n);
     s.constant = NEW_N(g->arena, bool, n);
     s.fixed = NEW_N(g->arena, bool, n);
     s.weights_of = NEW_N(g->arena, const Node *, n);
@@ -383,6 +391,7 @@ Fusion *graph_fuse(Graph *g) {
         place(&s, node);
     }
     g_at(g, NULL);
+    if (!g_failed(g)) fuse_numbers(&s);
     if (!g_failed(g)) order(&s);
     fuse_order_parts(&s);
     return g_failed(g) ? NULL : s.f;

@@ -42,6 +42,8 @@ typedef struct FGroup {
     VEC(Node *) makes;           // what it leaves in memory: the root (or `as`), and others
     VEC(Node *) beside;          // .. of which these are no part of the root, but like it (beside.c)
     const Ix *place;             // F_PRODUCT: of the anchor, in axes of the root
+    VEC(Node *) numbers;         // .. of `makes`: what is reduced over one tile of its columns (numbers.c)
+    int64_t  width;              // .. which are as many then
     bool     whole;              // .. each row of which is in one tile: what is reduced along it is reduced there (product.c)
     int      parts;              // an axis of the root that no product has: its few elements are stored one by one; -1: none
     bool     attends;            // .. whose left operand is a softmax, computed as the loop over keys goes
@@ -50,6 +52,7 @@ typedef struct FGroup {
     uint32_t rows;               // F_ROWS, and of whole rows: axes of the root that are rows; the others are columns
     VEC(Node *) nodes;           // all that it computes, for comments
     VEC(int) reads;              // groups that make what it reads
+    bool     gone;               // it has become part of another one
 } FGroup;
 
 // Is x, a product or what follows it, at these places each of the group's rows, and whole in one tile?

@@ -24,6 +24,7 @@ typedef struct State {
     bool   *heavy;               // there is a reduction, contraction, .. below, not stored yet
     bool   *gathers;             // .. a gather at places that are read, with only elementwise values between
     bool   *reduces;             // .. a reduction, with only elementwise values between
+    bool   *numbers;             // a few for each row of a product, joined from those of its tiles (numbers.c)
     bool   *constant;            // made of constants alone
     bool   *fixed;               // .. and of places
     bool   *for_keys;            // keys or values of an attention, or what they are computed from
@@ -78,6 +79,9 @@ int fuse_beside(State *s, const Node *n);
 bool fuse_parts_in_place(State *s, Node *n, const char *why);
 bool fuse_makes_part(const State *s, const FGroup *f);       // .. and nothing else
 void fuse_order_parts(State *s);                             // once groups are in their order
+
+// numbers.c: reductions over tiles of products' columns, by the products' kernels
+void fuse_numbers(State *s);
 
 // weights.c
 bool fuse_is_weight(const State *s, const Node *n);

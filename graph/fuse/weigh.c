@@ -46,6 +46,12 @@ void fuse_weigh(State *s) {
             s->reduces[i] |= s->reduces[from] && (s->constant[i] || !s->constant[from]);      // of weights: made once
             s->gathers[i] |= s->gathers[n->src[k]->id];
         }
+        s->numbers[i] = n->kind == G_reduce && (n->reduce.tile || s->numbers[n->src[0]->id]);
+        if (n->kind == G_ew || n->kind == G_cast || n->kind == G_view) {
+            bool all = true;
+            for (uint32_t k = 0; k < n->nsrc; k++) s->numbers[i] |= s->numbers[n->src[k]->id], all &= s->numbers[n->src[k]->id] || s->constant[n->src[k]->id];
+            s->numbers[i] &= all;
+        }
         s->gathers[i] = !anchor && !fuse_is_kept(n) &&
                         (s->gathers[i] || (n->kind == G_gather && n->nsrc > 1 && elem_is_float((Elem)n->elem)));
         s->reduces[i] = n->kind == G_reduce || (!anchor && s->reduces[i]);
@@ -54,7 +60,7 @@ void fuse_weigh(State *s) {
         for (uint32_t k = 0; k < n->nsrc; k++) s->fixed[i] &= s->fixed[n->src[k]->id];
         for (int d = 0; d < n->rank; d++) s->fixed[i] &= n->kind == G_const || ix_is_const(n->shape[d]);
         if (n->kind == G_contract && s->constant[n->src[1]->id]) s->weights_of[n->src[1]->id] = n;
-        if (fuse_is_kept(n)) {                                    // in memory: nothing is below
+        if (fuse_is_kept(n) || s->numbers[i]) {                                    // in memory, or of a row's few numbers: nothing is below
             s->heavy[i] = s->deep[i] = s->reduces[i] = false;
             continue;
         }

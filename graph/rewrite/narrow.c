@@ -21,7 +21,7 @@
 //
 // Casts of weights move down to the weights, through whatever moves them, and are made when those are loaded. Which
 // values are kept in memory, fusion knows: it is asked (fuse.h), what it would keep gets a cast that says `kept`, and as
-// other values may then come to be kept it is asked again.
+// other values may then come to be kept it is asked again. At last norms between products are made part of those (norms.c).
 
 #include "graph/rewrite/narrow.h"
 
@@ -249,5 +249,6 @@ bool graph_narrow(Graph *g, Elem to, bool io) {
     if (io && !g_failed(g)) narrow_outputs(&w);
     for (int round = 0; round < ROUNDS && !g_failed(g) && find_kept(&w, g, to, io); round++)
         rewrite_all(&w.r, replaced_and_kept, &w);
+    if (!g_failed(g)) norms_apart(g);
     return !g_failed(g);
 }

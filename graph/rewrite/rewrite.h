@@ -44,4 +44,7 @@ void  unfold_windows(Graph *g);                              // unfold.c
 void  order_sums(Graph *g);                                  // layout.c, products alone
 void  order_results(Graph *g);                               // apart.c
 
+// .. and of a model in 16-bit floats, when it is one
+void  norms_apart(Graph *g);                                 // norms.c
+
 #endif

@@ -129,6 +129,7 @@ typedef struct Kernel {
     uint64_t trips[1 + MOST_ALSO];      // axes of each one's loops
     KAlong  along;
     bool    by_sum;              // the product as sum(a * b)
+    int     columns;             // .. the axis of its columns
     bool    across;              // .. transposed, dot(b, a): results lie along its rows in memory
     KExpr  *score;               // attention: a is NULL, b the values
     int     keys;                // the axis
@@ -165,6 +166,7 @@ KExpr *k_gelu(Kernel *k, const Node *n, const Ix *coord);               // NULL:
 KExpr *k_reduce(Kernel *k, const Node *n, const Ix *coord);
 KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);   // e over axes of the kernel that it varies along
 KExpr *k_scores(Kernel *k, const Node *n, const Ix *coord);             // of an attention
+bool   k_is_number(const Kernel *k, const Node *n);                     // of a row of the product's tile (fuse/numbers.c)
 
 // write/ix.c
 void   k_ix(Kernel *k, Buf *to, Ix e);

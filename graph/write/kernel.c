@@ -86,6 +86,30 @@ static bool is_beside(const FGroup *f, const Node *n) {
     return false;
 }
 
+// A tile's numbers, each at the tile's place among those of its rows.
+static bool add_numbers(Kernel *k, const Ix *coord) {
+    if (!k->fg->numbers.n) return true;
+    Ix at[G_MAX_RANK], tile[G_MAX_RANK];
+    const KAxis *a = &k->axis[k->columns];
+    int last = k->fg->root->rank - 1, v = k_axis(k, A_VALUE, ix_div(k->g, a->extent, ix(k->g, k->fg->width)), 0, NULL);
+    if (v < 0) return false;
+    KExpr *number = k_text(k, arena_printf(k->arena, "first($0) / %lld", (long long)k->fg->width), P_TIMES, EL_index, k_index(k, a->axis), NULL, NULL);
+    number->mask &= ~(UINT64_C(1) << k->columns);
+    number->uses = 2;                                        // it gets a name
+    k->axis[v].value = number;
+    for (int i = 0; i < last; i++) at[i] = tile[i] = coord[i];
+    at[last] = ix_div(k->g, a->axis, ix(k->g, k->fg->width));
+    tile[last] = k->axis[v].axis;
+    for (uint32_t i = 0; i < k->fg->numbers.n; i++) {
+        const Node *n = k->fg->numbers.at[i];
+        KExpr *e = k_value(k, n, at);
+        if (!e) return false;
+        vec_push(k->arena, &k->stores, ((KStore){.node = n, .coord = copy_ixs(k->g, tile, n->rank), .value = e}));
+        e->uses++;
+    }
+    return true;
+}
+
 // The root, what is made beside it, and what the kernel leaves in memory in passing, at the place where it is computed.
 bool k_add_stores(Kernel *k, const Ix *coord) {
     const Node *root = k->fg->root, *as = k->fg->as;
@@ -97,7 +121,7 @@ bool k_add_stores(Kernel *k, const Ix *coord) {
     if (!add_store(k, as ? as : root, as ? inverse : coord)) return false;
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
         const Node *n = k->fg->makes.at[i];
-        if (n == root || n == as || n->kind == G_proj) continue;
+        if (n == root || n == as || n->kind == G_proj || k_is_number(k, n)) continue;
         bool found = is_beside(k->fg, n) && add_store(k, n, coord);
         for (uint32_t m = 0; m < k->memo.n && !found; m++) {
             if (k->memo.at[m].node != n) continue;
@@ -105,7 +129,7 @@ bool k_add_stores(Kernel *k, const Ix *coord) {
         }
         if (!found) return g_error(k->g, "a value to be stored is not computed") != NULL;
     }
-    return true;
+    return add_numbers(k, coord);
 }
 
 // ---- axes put together -----------------------------------------------------------------------------------------------

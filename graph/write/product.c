@@ -156,7 +156,7 @@ static bool product_by(Kernel *k, bool open) {
     // three and four sums: short steps of many, 16 columns of each by mma.sync (an LSTM of 256, 10 rows in f32, on an H200: 4.2 us a step, 6.6 by 32)
     bool gates = k->fg->more.n > 1, wide = small || tf32 || bytes;
     int64_t rows = gates && !wide ? most / 2 : most, columns = gates ? wide ? most / 2 : 16 : most;
-    int apart = k->by_sum ? 0 : rows_innermost(g, c), across = k->by_sum || !(small || tf32) ? -1 : stored_across(g, k->fg);
+    int apart = k->by_sum ? 0 : rows_innermost(g, c), across = k->by_sum || k->fg->numbers.n || !(small || tf32) ? -1 : stored_across(g, k->fg);
     if (across > apart) apart = across;
     k->across = across >= 0;
     if (!k_one_axis(k, c->shape, nb, A_GRID, 0, "b", at)) return false;
@@ -164,8 +164,9 @@ static bool product_by(Kernel *k, bool open) {
     if (!k_one_axis(k, c->shape + nb + apart, nm - apart, A_TILE, k_tile_of(ix_product(g, c->shape + nb + apart, nm - apart), least, rows), "m",
                     at + nb + apart))
         return false;
+    k->columns = k->naxes;
     if (!k_one_axis(k, c->shape + nb + nm, nn, k->fg->whole ? A_FULL : A_TILE,
-                    k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, columns), "n", at + nb + nm))
+                    k->fg->numbers.n ? k->fg->width : k_tile_of(ix_product(g, c->shape + nb + nm, nn), least, columns), "n", at + nb + nm))
         return false;
     bool has_m = !ix_is(ix_product(g, c->shape + nb, nm), 1), has_n = !ix_is(ix_product(g, c->shape + nb + nm, nn), 1);
     k->by_sum |= !has_m || !has_n;

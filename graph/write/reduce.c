@@ -76,7 +76,24 @@ static KExpr *from_end(Kernel *k, Ix extent, KExpr *place) {
     return e;
 }
 
+bool k_is_number(const Kernel *k, const Node *n) {
+    for (uint32_t i = 0; i < k->fg->numbers.n; i++) if (k->fg->numbers.at[i] == n) return true;
+    return false;
+}
+
+// Over the columns of the product's tile, which is as wide.
+static KExpr *of_tile(Kernel *k, const Node *n, const Ix *coord) {
+    Graph *g = k->g;
+    Ix at[G_MAX_RANK], width = ix(g, k->fg->width), column = k->axis[k->columns].axis;
+    for (int i = 0; i < n->rank - 1; i++) at[i] = coord[i];
+    at[n->rank - 1] = ix_div(g, column, width);
+    at[n->rank] = ix_mod(g, column, width);
+    KExpr *e = k_value(k, n->src[0], at);
+    return e ? k_reduced(k, (GReduce)n->op, e, &k->columns, 1) : NULL;
+}
+
 KExpr *k_reduce(Kernel *k, const Node *n, const Ix *coord) {
+    if (k_is_number(k, n)) return of_tile(k, n, coord);
     GReduce op = (GReduce)n->op;
     bool arg = op == GR_argmax || op == GR_argmin;
     Elem elem = (Elem)n->src[0]->elem;

@@ -30,7 +30,20 @@ static bool many_by_few(const Kernel *k) {
     return rows && columns && rows->lo >= MANY && columns->hi < FEW;
 }
 
+// Of a product whose kernel has numbers for each row of a tile, tiles are as wide as those are for.
+static void open_rows(Kernel *k) {
+    enum { LARGEST = 128 * 256 };
+    int64_t width = k->fg->width;
+    bool deep = false;
+    k_open_tile(k, "m", "BM", width * 256 <= LARGEST ? "BM in [64, 128, 256]" : "BM in [64, 128]");
+    for (int i = 0; i < k->naxes; i++) deep |= k->axis[i].kind == A_LOOP_TILE && k->axis[i].by == 64 && k->axis[i].extent->hi >= 128;
+    if (!deep) return;
+    k_open_tile(k, "k", "BK", "BK in [64, 128]");
+    vec_push(k->arena, &k->tune, "where BK == 64 || BM <= 64");
+}
+
 void k_open_tiles(Kernel *k) {
+    if (k->fg->numbers.n) { open_rows(k); return; }
     bool two = k->nmore == 1, four = k->nmore > 1;           // two sums: half the tile; three and four: a quarter
     if (k->across) k_open_tile(k, "n", "BM", "BM in [64, 128, 256]");
     else k_open_tile(k, "m", "BM", two || four ? "BM in [16, 64, 128]" : many_by_few(k) ? "BM in [64, 128, 256]" : "BM in [8, 16, 32, 64, 128, 256]");

@@ -280,12 +280,15 @@ static const Op *loop_of(Fn *f, const Op **nest, bool *guarded, bool *several) {
     return loop_inside(&f->body, nest, guarded);
 }
 
+// A tile as large as the result's, not a few numbers for each of its rows.
+static bool large(const Work *w, const Type *t) { return t->kind == TY_TILE && t->rank > 1 && 4 * (double)type_lanes(t) > w->tile; }
+
 // A thread's elements of a tile, one after another: a warp or two a scheduler do not hide what an op waits for. Scaling, adding and
 // narrowing are part of storing.
-static double end_of(const Op *loop, int threads) {
+static double end_of(const Work *w, const Op *loop, int threads) {
     double ops = 0, lanes = 0;
     for (const Op *op = loop->next; op; op = op->next) {
-        if (op->nout != 1 || op->out[0]->type.kind != TY_TILE || op->out[0]->type.rank < 2 || !op_has(op, 'P')) continue;
+        if (op->nout != 1 || !large(w, &op->out[0]->type) || !op_has(op, 'P')) continue;
         ops += op->code == OP_T_fun ? FUN_OPS : 1;
         lanes = (double)type_lanes(&op->out[0]->type);
     }
@@ -293,17 +296,17 @@ static double end_of(const Op *loop, int threads) {
 }
 
 // Tiles that are loaded or stored after the loop.
-static int tiles_after(const Op *loop) {
+static int tiles_after(const Work *w, const Op *loop) {
     int n = 0;
     for (const Op *op = loop; op; op = op->next)
-        n += (op->code == OP_T_load && op->out[0]->type.rank > 1) || (op->code == OP_T_store && op_value(op)->type.rank > 1);
+        n += (op->code == OP_T_load && large(w, &op->out[0]->type)) || (op->code == OP_T_store && large(w, &op_value(op)->type));
     return n;
 }
 
 // A tile that what follows the loop reads: its bytes, where TMA brings it beside a ring that is long enough; else the time that the consumers take.
 static void read_behind(Work *w, const Target *t, const Op *loop) {
     for (const Op *op = loop->next; op && w->clocks && !w->three; op = op->next) {
-        if (op->code != OP_T_load || op->out[0]->type.rank < 2) continue;
+        if (op->code != OP_T_load || !large(w, &op->out[0]->type)) continue;
         const Type *x = &op->out[0]->type;
         double bytes = (double)type_lanes(x) * elem_bytes((Elem)x->elem), stages = (double)(int64_t)((t->smem_block - SLOTS_BYTES - bytes) / (w->bytes + w->low));
         bool whole = !w->turned && !w->behind && bytes / w->tile_rows == (double)((int64_t)(bytes / w->tile_rows / 128) * 128);
@@ -317,10 +320,10 @@ static void read_behind(Work *w, const Target *t, const Op *loop) {
 static bool end_fits(const Work *w, const Op *loop) {
     int tiles = 0;
     for (const Op *op = loop->next; op; op = op->next) {
-        if (w->rows && op->nout == 1 && op->out[0]->type.kind == TY_TILE && op->out[0]->type.rank > 1) tiles += op->code == OP_T_cast ? 0 : 1;
+        if (w->rows && op->nout == 1 && large(w, &op->out[0]->type)) tiles += op->code == OP_T_cast ? 0 : 1;
         if (w->rows && op->code == OP_T_store && elem_bytes((Elem)op_value(op)->type.elem) > 2) tiles++;
-        tiles += op->code == OP_T_load && op->out[0]->type.rank > 1;
-        tiles += op->code == OP_T_store && op_value(op)->type.rank > 1;
+        tiles += op->code == OP_T_load && large(w, &op->out[0]->type);
+        tiles += op->code == OP_T_store && large(w, &op_value(op)->type);
     }
     return w->group_regs <= (tiles > 1 ? GROUP_REGS_TWO : w->end > 0 ? GROUP_REGS_BUSY : GROUP_REGS);
 }
@@ -452,13 +455,13 @@ bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
     if (w->bytes <= 0 || (w->nest && w->clocks <= 0)) return false;
     if (w->clocks && w->regs > ACC_ALL - (w->gathered > 0 ? GATHER_REGS : 0)) return false;
     if (w->nest) w->between = ops_between(w);
-    w->end = end_of(loop, w->threads);
+    w->end = end_of(w, loop, w->threads);
     read_behind(w, t, loop);
     bool numbered = number_of(s, loop->in[1], dims, &last);
     if (nest && !numbered) w->trips = (w->trips + 1) / 2;                           // each of them a little longer
     for (int i = 0; i < loop->nout; i++) w->tile_bytes += (double)type_lanes(&loop->out[i]->type) * 4;
     if (!launch_by_dims(f->launch->programs, dims, &w->programs) || !tensors(w, f, dims, &odd)) return false;
-    if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(loop) > 2))) return false;          // activations: no faster
+    if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(w, loop) > 2))) return false;          // activations: no faster
     w->rows = w->scattered && w->clocks && !w->turned && !odd;
     w->alone = !w->rows && (w->alone || w->scattered);
     if (w->three && w->gathered > 0) return false;                                  // hopper/bands.c

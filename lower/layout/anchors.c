@@ -2,6 +2,7 @@
 //
 //     gathers     rows that a producer copies: whose lane has whose number
 //     products    accumulators and operands of mma.sync and wgmma
+//     few         a few numbers for each row of those, folded behind the product: where the row is, over the lanes that share it
 //     memory      neighbouring lanes on neighbouring bytes; the deepest in loops and the largest first
 //     folds       of what nothing in memory has the form of: its result's layout, lifted
 //     the rest    a plain one
@@ -234,6 +235,26 @@ static void anchor_dots(Assign *s) {
     }
 }
 
+static bool of_trips(const Op *reduce) {                     // is what it folds a stretch of a loop's?
+    for (int i = 1; i < reduce->nin; i++)
+        for (const Op *d = reduce->in[i]->def; d; d = d->parent->owner) if (d->code == OP_T_for || d->code == OP_T_while) return true;
+    return false;
+}
+
+// A short row of numbers for each row of a product's tile, folded to one: the lanes that have parts of the row have parts of these, so that the result
+// is where the tile wants it, and no warp waits for another.
+static void anchor_few(Assign *s) {
+    enum { FEW = 16 };
+    for (uint32_t i = s->all.n; i-- > 0;) {
+        Op *op = s->all.at[i];
+        if (op->code != OP_T_reduce) continue;
+        Val *x = op->in[0], *r = op->out[0];
+        if (x->layout || !is_tile(r) || !r->layout || type_lanes(&x->type) > FEW * type_lanes(&r->type) || of_trips(op)) continue;
+        assign_set(s, x, layout_lift(s->f->arena, r->layout, &r->type, &x->type));
+        assign_settle(s);
+    }
+}
+
 static void anchor_memory(Assign *s) {
     for (;;) {
         Op *best = NULL;
@@ -285,6 +306,7 @@ void anchor_all(Assign *s) {
     join_renamed(s);
     anchor_gathers(s);
     anchor_dots(s);
+    anchor_few(s);
     anchor_memory(s);
     anchor_folds(s);
     anchor_rest(s);

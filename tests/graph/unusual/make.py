@@ -941,6 +941,26 @@ def sequences(m):
         m.output(m.node("Identity", all, out=op)), m.output(m.node("Identity", last, out=op + "_last"))
 
 
+@case
+def norms(m):
+    """Norms between products, which leave them nothing but a row's numbers where the model is of 16 bits: before products, behind sums, by a mean or without, of a bias and a scale; a value that is wanted elsewhere, and rows that nobody counts."""
+    x, width = m.floats("x", [2, 40, 48]), 128
+    def layer(v, **more): return m.node("LayerNormalization", v, m.const((1 + m.rng.standard_normal(width) / 4).astype(np.float32)), m.const((m.rng.standard_normal(width) / 4).astype(np.float32)), axis=-1, **more)
+    def root(v):
+        square = m.node("ReduceMean", m.node("Mul", v, v), axes=[2], keepdims=1)
+        return m.node("Mul", m.node("Div", v, m.node("Sqrt", m.node("Add", square, m.const(np.float32(1e-6))))), m.const((1 + m.rng.standard_normal(width) / 4).astype(np.float32)))
+    def linear(v, n, k): return m.node("Add", m.node("MatMul", v, m.weight(n, k)), m.weight(k))
+    h = linear(x, 48, width)
+    h = m.node("Add", h, linear(m.node("Relu", linear(layer(h), width, 64)), 64, width))                # before
+    v = root(h)
+    h = m.node("Add", h, linear(m.node("Mul", m.node("Sigmoid", linear(v, width, 32)), linear(v, width, 32)), 32, width))
+    h = layer(m.node("Add", h, m.const(np.float32(1))))                                                 # of a mean of 1, behind a sum; added again
+    h = layer(m.node("Add", h, linear(linear(h, width, 32), 32, width)))
+    m.output(m.node("Identity", h, out="hidden")), m.output(m.node("Identity", linear(h, width, 8), out="head"))
+    n = m.floats("n", ["N", 48], [70, 48])
+    m.output(m.node("Identity", linear(layer(linear(n, 48, width)), width, 8), out="named"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name, OPSETS.get(name, 17))
