@@ -80,7 +80,7 @@ const char *hop_loops_refuse(Hop *h) {
             if (p[i].swapped != p->swapped || p[i].promoted != p->promoted) return "products of several loops differ in kind";
             for (int k = 0; k < 2; k++) {
                 const Operand *o = &p[i].op[k];
-                if (o->where == REGISTERS) return "an operand of several loops is computed";
+                if (o->where == REGISTERS || o->where == ACROSS) return "an operand of several loops is computed";
                 if (o->seen) return "an operand of several loops is used elsewhere too";
                 if (o->gathered) return "rows of an operand of several loops are gathered";
                 if (o->turned) return "an operand of several loops is turned in shared memory";
