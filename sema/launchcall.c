@@ -564,8 +564,22 @@ static TKernel *instance_of(Check *c, const LaunchCall *l, const SemaValue *know
     return l->item->kind == N_graph ? sema_graph_head(of) : launch_cached(of);
 }
 
-// What the launch leaves open, decided for its dimensions by whoever knows the target.
-static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *dim) {
+// Dimensions that follow from what was chosen (P == cdiv(N, BN), how many tiles there are) are others then than they were with the defaults.
+static bool solved_anew(Check *c, const LaunchCall *l, const TKernel *k, const Ent *before, Ent *dim, const Ent *scalar) {
+    Ent anew[MAX_DIMS];
+    bool any = false;
+    memcpy(anew, before, sizeof *anew * (size_t)k->ndims);
+    solve_equations(c, l, k, anew, scalar);
+    for (int i = 0; i < k->ndims; i++) {
+        if (anew[i].kind != EN_int || dim[i].kind != EN_int || anew[i].i == dim[i].i) continue;
+        dim[i] = anew[i];
+        any = true;
+    }
+    return any;
+}
+
+// What the launch leaves open, decided for its dimensions by whoever knows the target. before: those that are known without any equation.
+static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *before, Ent *dim, const Ent *scalar) {
     SemaValue known[2 * MAX_DIMS + 16], set[64 + MAX_CHOSEN];
     int32_t   row[2 * MAX_DIMS + 16] = {0};
     Schedule  given = *l->schedule;
@@ -596,6 +610,13 @@ static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *
     of.set = set;
     of.nset += chosen;
     TKernel *made = chosen < 0 ? NULL : chosen == 0 ? k : launch_cached(of);
+    if (made && made != k && solved_anew(c, l, made, before, dim, scalar)) {
+        for (int i = 0; i < n; i++) {
+            int at = dim_of(made, &known[i]);
+            if (at >= 0 && dim[at].kind == EN_int) known[i].ival = dim[at].i, row[i] = dim[at].row;
+        }
+        made = launch_cached(of);
+    }
     if (made) recipe_instance(c, made, known, row, n);
     return made;
 }
@@ -617,6 +638,8 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent *dim) {
             if (v) dim[i] = v->e;
             else if (b && b->origin != ORIGIN_FALLBACK) dim[i] = ent_int(k->dims[i].fixed, l->call->span);
         }
+        Ent before[MAX_DIMS];
+        memcpy(before, dim, sizeof *before * (size_t)k->ndims);
         solve_equations(c, l, k, dim, scalar);
         if (!none_negative(c, l, k, dim)) return NULL;
         bool again = false;                            // a stand-in was used for what `where` says
@@ -627,7 +650,7 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent *dim) {
             again = note_learned(c, l, k->dims[i].name, dim[i], l->call->span) || again;
         }
         if (again) continue;
-        if (l->schedule && c->file->chooser) k = chosen_instance(c, l, k, dim);
+        if (l->schedule && c->file->chooser) k = chosen_instance(c, l, k, before, dim, scalar);
         return k && guards_hold(c, l, k, dim, scalar) && exprs_hold(c, l, k, dim, scalar) ? k : NULL;
     }
     return NULL;
