@@ -386,6 +386,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
         number_is(&g, g.slice_apart, own);
     }
     gen_keep_close(&g);
+    if (g.keep.op) number_attribute(&g, "nvvm.minctasm", blocks_that_keep(f));
     gen_tally_close(&g);
     gen_check_room(&g);
     ptx_need(unit, g.ptx_version);

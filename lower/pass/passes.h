@@ -72,6 +72,7 @@ bool share_meets(Fn *f, bool *runs);                           // share.c: wheth
 int  share_blocks(Fn *f, const Target *t, const int64_t *dims);  // share.c: of a cluster, for such a row; f as built
 int  schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block);   // schedule.c: of a program; programs a block
 int  blocks_wanted(const Fn *f);                        // registers.c: a multiprocessor; 1: no spills before occupancy
+int  blocks_that_keep(const Fn *f);                      // .. of those that keep tiles in shared memory, which is laid out
 int  walking_blocks(const CompileOptions *opt);         // hopper/walk.c: at most so many
 int  hop_blocks_together(int64_t programs, int sms, int groups); // hopper/sources.c: on a multiprocessor, that compute an operand
 bool has_products(const Region *r);                     // unguard.c

@@ -21,7 +21,7 @@ enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not 
 // sides; functions: costly ones; plain: other ops on whole tiles
 typedef struct Sizes {
     int64_t lanes, memory, dot, dots;
-    int     rank, ndots, functions, plain;
+    int     rank, ndots, functions, plain, gathers;
     bool    reduces, scans, sorts;
 } Sizes;
 
@@ -33,6 +33,18 @@ static bool costly(int fun) {
     default: return false;
     }
 }
+
+// A tile that is read from memory, or made of one.
+static bool from_memory(const Val *v, int depth) {
+    const Op *d = v->type.kind == TY_TILE && v->type.rank ? v->def : NULL;
+    if (!d) return false;
+    if (d->code == OP_T_load) return true;
+    for (int i = 0; i < d->nin && depth > 0; i++) if (from_memory(d->in[i], depth - 1)) return true;
+    return false;
+}
+
+// Elements at places that data says, each by itself: the innermost index is made of what was loaded.
+static bool gathers(const Op *op) { return op->code == OP_T_load && op->nidx && from_memory(op->in[op->nidx], 8); }
 
 static void measure(const Region *r, Sizes *s) {
     for (const Op *op = r->first; op; op = op->next) {
@@ -49,6 +61,7 @@ static void measure(const Region *r, Sizes *s) {
                        (op->in[1]->def && op_has(op->in[1]->def, 'P') ? type_lanes(&op->in[1]->type) : 0);
         s->ndots += op->code == OP_T_dot;
         s->reduces |= op->code == OP_T_reduce;
+        s->gathers += gathers(op);
         s->scans |= op->code == OP_T_scan;
         s->functions += op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
         s->plain += (op->code == OP_T_binary || op->code == OP_T_select || op->code == OP_T_fun) && op->out[0]->type.rank && op->out[0]->type.elem != EL_index;
@@ -84,8 +97,12 @@ static bool crowded(const Sizes *s) {
 enum { SHARED_WORK = 512, FUNCTION = 15 };    // instructions that share what is done once; those of a function
 enum { PLAIN_WORK = 1024 };                   // where there are none: dropout by ten rounds of Philox, 91 ops, 113 us by 16, 110 by 8, 116 by 4
 
+// Each waits for its place, then for what is there: ptxas puts later elements' places behind what earlier ones wait for. Many threads hide that
+// (a grid sampled anywhere, 8 x 16 x 256 x 256: 124 us by 4 elements a lane, 105 by 2 and by 1; but columns taken by their numbers alone 244 and 250).
+enum { GATHERED = 2 };
+
 static int shared_by(const Fn *f, const Sizes *s) {
-    int each = s->functions || f->neighbours ? 32 : 16;
+    int each = s->gathers > 1 ? GATHERED : s->functions || f->neighbours ? 32 : 16;
     while (each > 4 && s->functions * FUNCTION * each > SHARED_WORK) each /= 2;
     while (each > 8 && !s->functions && !f->neighbours && s->plain * each > PLAIN_WORK) each /= 2;
     return each;
