@@ -190,7 +190,7 @@ static Node *reduce(Graph *g, GReduce op, Node *x, uint32_t axes, bool keep, boo
     for (int i = 0; i < x->rank; i++)
         if (!(axes >> i & 1)) shape[rank++] = x->shape[i];
     Node n = {.kind = G_reduce, .elem = (uint8_t)elem, .rank = (uint8_t)rank, .op = (uint8_t)op, .shape = shape,
-              .nsrc = 1, .src = &x, .reduce = {axes, last}};
+              .nsrc = 1, .src = &x, .reduce = {axes, last, false}};
     Node *r = node_intern(g, &n);
     return keep ? g_unsqueeze(g, r, axes) : r;
 }
