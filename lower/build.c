@@ -109,7 +109,7 @@ static Val *ptrload(Bld *s, const TExpr *e) {
     if (e->nkid > 1 && e->kid[1]) { in[n++] = expr(s, e->kid[1]); flags |= HAS_WHERE; }
     if (e->nkid > 2 && e->kid[2]) { in[n++] = expr(s, e->kid[2]); flags |= HAS_ELSE; }
     Val *v = emit(s, e, OP_T_ptrload, 0, n, in);
-    v->def->flags |= (uint8_t)flags;
+    v->def->flags |= (uint16_t)flags;
     return v;
 }
 
@@ -123,11 +123,11 @@ static Val *atomic(Bld *s, const TExpr *e) {
     if (!e->tensor && e->nkid > 3 && e->kid[3]) { in[n++] = expr(s, e->kid[3]); flags = HAS_WHERE; }
     Val *v = emit(s, e, OP_T_atomic, e->op, n, in);
     v->def->nidx = e->tensor ? e->nidx : 0;
-    v->def->flags |= (uint8_t)flags;
+    v->def->flags |= (uint16_t)flags;
     return v;
 }
 
-static Val *flagged(Val *v, int flags) { v->def->flags |= (uint8_t)flags; return v; }
+static Val *flagged(Val *v, int flags) { v->def->flags |= (uint16_t)flags; return v; }
 
 static Val *over_axes(Bld *s, const TExpr *e, OpCode code, int nval) {     // ops with axes after `over`
     Val *in[2 + MAX_AXES];

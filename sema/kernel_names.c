@@ -348,9 +348,10 @@ enum { SHORT_ROW = 256 };                                // the greatest length 
 void head_lengths(Check *c) {
     for (int i = 0; i < c->k->ndims; i++) {
         LaunchDim *d = &c->k->dims[i];
-        const SemaValue *v = c->k->reads[i] && d->fixed < 0 ? known_dim(c, d->name) : NULL;
+        const SemaValue *v = d->fixed < 0 ? known_dim(c, d->name) : NULL;
         int64_t step = 1;
-        if (!v || v->ival <= SHORT_ROW || v->ival > 1 << 20) continue;
+        if (v && v->ival > 0 && v->ival <= 1 << 30) d->given = (int)v->ival;
+        if (!c->k->reads[i] || !v || v->ival <= SHORT_ROW || v->ival > 1 << 20) continue;
         while (8 * step < v->ival) step *= 2;
         d->upto = (int)((v->ival + step - 1) / step * step);
     }

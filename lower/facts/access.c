@@ -259,6 +259,7 @@ static int widest(Facts *s, const Access *a, bool affine, int most) {
     // a register of a bool is a predicate: stored one by one
     if (!s || (a->elem == EL_bool && a->op->code != OP_T_load)) return 1;
     if (!a->proved[last] && !affine) return 1;
+    if (axis->def->nin > 2) return a->op->flags & FROM_16 ? v : 1;
     for (; v > 1; v /= 2) {
         bool ok = affine ? divides_others(f, axis, v) && divides_uniform(s, f, v)
                          : in_runs(s, a, axis, v) && lanes_aligned(s, a->idx[last], axis, v);

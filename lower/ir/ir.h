@@ -74,13 +74,14 @@ enum {                              // Op.flags
     NO_BOUNDS = 16,                 // load, store: every live lane is proved in range
     EXCLUSIVE = 32,                 // scan: without the lane itself
     REVERSE = 64,                   // scan: from the last lane down; sort, order: greatest first
+    FROM_16 = 256,                  // load, store: of an axis whose third operand says where 16 bytes begin, which is so in its tensor
     TALLIED = 128,                  // atomic: kept by the block until tally_end (pass/tally.c)
 };
 
 struct Op {
     uint16_t code;                  // OpCode
     uint8_t  sub;                   // AstOp, TFun, TReduce, TAtomic, DotPrec by OpInfo.sub
-    uint8_t  flags;
+    uint16_t flags;
     uint8_t  nidx;                  // load, store, atomic, copies: number of index operands
     uint8_t  nreg;
     uint16_t nin, nout;

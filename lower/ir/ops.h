@@ -21,7 +21,7 @@
     X(program,      NONE,    0,  0,   1,  0, "P",   1, "linear number of this program, index") \
     X(programs,     NONE,    0,  0,   1,  0, "P",   1, "how many programs the grid has, index") \
     X(walkers,      NONE,    0,  0,   1,  0, "P",   1, "how many blocks walk the grid's programs, index") \
-    X(axis,         NONE,    2,  2,   1,  0, "P",   1, "lo, hi: lanes lo + i for i < imm; lane i is dead iff lo + i >= hi; flag AXIS_FULL: none is dead") \
+    X(axis,         NONE,    2,  3,   1,  0, "P",   1, "lo, hi, behind?: lanes lo + i for i < imm; lane i is dead iff lo + i >= hi; flag AXIS_FULL: none is dead. behind: its registers and threads have as many places before the first lane") \
     X(index,        NONE,    1,  1,   1,  0, "P",   1, "axis; its index tile lo + i") \
     X(live,         NONE,    1,  1,   1,  0, "P",   1, "axis; bool tile, true on live lanes") \
     X(unary,        BINARY,  1,  1,   1,  0, "P",   1, "x; neg, not (bool), bnot (integers)") \

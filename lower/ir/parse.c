@@ -629,7 +629,7 @@ static void one_op(Parse *p, Region *r) {
     if (p->bad) return;
     Op *op = op_new(p->f, t.code, (Span){0}, (int)t.in.n, t.in.at, (int)t.results.n);
     op->sub = (uint8_t)t.sub;
-    op->flags = (uint8_t)t.flags;
+    op->flags = (uint16_t)t.flags;
     op->imm = t.imm;
     op->attr = t.attr;
     op->str = t.str;

@@ -272,6 +272,39 @@ static void anchor_memory(Assign *s) {
     }
 }
 
+// Scans along elements that come one by one, in rows that begin anywhere: a lane has a run of some, which cross shared memory on their way in and out, instead of
+// one in 32, each of which takes five shuffles. Running sums of 8191 f32 134 us instead of 264, of 1001 64 instead of 72 (an H200, 4 warps).
+enum { SCANNED_RUN = 4, SCANNED_SHORTEST = 128, SCANNED_BYTES = 64 << 10 };
+
+static bool comes_one_by_one(const Assign *s, const Op *load, const Op *scan) {
+    Access a;
+    if (load->code != OP_T_load || !is_tile(load->out[0]) || load->out[0]->layout || load->parent->owner || scan->parent->owner) return false;
+    const Type *t = &scan->in[0]->type;
+    if (!type_equal(&load->out[0]->type, t) && type_lanes(&load->out[0]->type) != type_lanes(t)) return false;
+    access_of(s->facts, load, &a);
+    return a.contiguous >= 0 && a.type.axis[a.contiguous] == scan->in[1] && a.vec * elem_bytes(a.elem) <= 4 && axis_extent(scan->in[1]) >= SCANNED_SHORTEST &&
+           type_lanes(t) * elem_bytes((Elem)t->elem) <= SCANNED_BYTES && type_axis(t, scan->in[1]) >= 0;
+}
+
+static void anchor_scans(Assign *s) {
+    for (uint32_t k = 0; k < s->all.n; k++) {
+        Op *scan = s->all.at[k];
+        bool any = false;
+        if (scan->code != OP_T_scan || scan->in[0]->layout) continue;
+        for (uint32_t i = 0; i < s->all.n; i++) {
+            Op *load = s->all.at[i];
+            if (!comes_one_by_one(s, load, scan)) continue;
+            load->out[0]->layout = anchor_access(s, load, &load->out[0]->type);       // it stays so: what follows is converted
+            any = true;
+        }
+        if (!any) continue;
+        Val *x = scan->in[0]->layout ? scan->out[0] : scan->in[0];
+        s->runs = true;
+        assign_set(s, x, plain(s, &x->type, type_axis(&x->type, scan->in[1]), SCANNED_RUN));
+        assign_settle(s);
+    }
+}
+
 // A tile that nothing in memory has the form of, as x[i] - y[j], and that is folded: its threads are those of the
 // result, each of which folds registers of its own, so that no lane waits for another. The last first: what it folds
 // may be a result, too.
@@ -307,6 +340,7 @@ void anchor_all(Assign *s) {
     anchor_gathers(s);
     anchor_dots(s);
     anchor_few(s);
+    anchor_scans(s);
     anchor_memory(s);
     anchor_folds(s);
     anchor_rest(s);

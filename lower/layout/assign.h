@@ -17,6 +17,7 @@ typedef struct Assign {
     VEC(Val *) work;
     Val   **root;                    // of an axis, by Val.id: one for all that renaming makes the same lanes
     Val   **mate;                    // of what a loop carries, by Val.id: its result and its regions' arguments, in a ring
+    bool runs;                         // of scans, of elements that come one by one (anchor_scans): they go one by one, too
 } Assign;
 
 static inline bool is_tile(const Val *v) { return v->type.kind == TY_TILE && v->type.rank > 0; }

@@ -72,8 +72,9 @@ static void result_as(Assign *s, Op *op, int i, const Layout *made) {
 }
 
 // Bytes that a warp touches in one run of the contiguous axis.
-static int64_t run_bytes(const Access *a, const Layout *l, int pos) {
+static int64_t run_bytes(const Assign *s, const Access *a, const Layout *l, int pos) {
     int64_t n = layout_vec(l, pos);
+    if (s->runs && n > a->vec) return a->vec * elem_bytes(a->elem);
     for (int i = 0; i < LANE_BITS; i++)
         if (n < (int64_t)1 << l->bits[pos] && l->lane[i] == (uint32_t)n << l->off[pos]) n *= 2;
     return n * elem_bytes(a->elem);
@@ -87,7 +88,7 @@ static void fit_store(Assign *s, Op *op) {
     if (a.contiguous >= 0) {
         int pos = type_axis(&v->type, a.type.axis[a.contiguous]);
         const Layout *l = anchor_access(s, op, &v->type);
-        if (run_bytes(&a, v->layout, pos) < 32 && run_bytes(&a, l, pos) >= 32 && type_lanes(&v->type) >= 256)
+        if (run_bytes(s, &a, v->layout, pos) < 32 && run_bytes(s, &a, l, pos) >= 32 && type_lanes(&v->type) >= 256)
             v = op->in[1 + op->nidx] = converted(s, op, v, l);
     }
     for (int i = 1; i <= op->nidx; i++) need(s, op, i, v->layout, &v->type);

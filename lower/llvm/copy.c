@@ -23,7 +23,7 @@ static void dimensions(const Access *a, Shared *s) {
 }
 
 void gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit) {
-    LLVMValueRef n = live ? LLVMBuildSelect(g->B, live, gen_i32(g, bytes), gen_i32(g, 0), "") : NULL;
+    LLVMValueRef n = live && LLVMTypeOf(live) == g->i32 ? live : live ? LLVMBuildSelect(g->B, live, gen_i32(g, bytes), gen_i32(g, 0), "") : NULL;
     const char *cache = bytes == 16 ? "cg" : "ca";
     if (!doit) {
         char name[64];

@@ -135,7 +135,7 @@ static int64_t moved_by_lanes(const Layout *l) {
 static bool by_digits(Gen *g, Op *op) {
     Val *o = op->out[0];
     Digits d;
-    if (!digits_of(g, op, &d) || !g->wanted[o->id]) return false;
+    if (!digits_of(g, op, &d) || !g->wanted[o->id] || d.axis->def->nin > 2) return false;
     int s = __builtin_ctzll((unsigned long long)d.c), n = gen_tile(g, o)->n;
     int64_t below = d.c - 1, within = d.of ? d.of - 1 : -1, lanes = moved_by_lanes(o->layout) & within;
     LLVMValueRef lo = gen_get(g, axis_lo(d.axis), 0), lane = gen_lane_coord(g, o->layout, 0), base = NULL, moves = NULL;

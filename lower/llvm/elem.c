@@ -498,7 +498,8 @@ void emit_index(Gen *g, Op *op) {
     LLVMValueRef lo = narrow && gen_is32(g, axis_lo(axis)) ? gen_get(g, axis_lo(axis), 0) : gen_get64(g, axis_lo(axis), 0);
     if (narrow && LLVMTypeOf(lo) != g->i32) lo = LLVMBuildTrunc(g->B, lo, g->i32, "");
     LLVMValueRef c = gen_lane_coord(g, o->layout, 0);
-    LLVMValueRef base = LLVMBuildAdd(g->B, lo, narrow ? c : LLVMBuildZExt(g->B, c, g->i64, ""), "");
+    LLVMValueRef base = gen_lane_number(g, axis, c);
+    base = LLVMBuildAdd(g->B, lo, narrow ? base : base == c ? LLVMBuildZExt(g->B, c, g->i64, "") : LLVMBuildSExt(g->B, base, g->i64, ""), "");
     for (int r = 0; r < n; r++) {
         int64_t k = gen_reg_coord(o->layout, 0, r);
         gen_set(g, o, r, k ? LLVMBuildAdd(g->B, base, LLVMConstInt(LLVMTypeOf(base), (unsigned long long)k, 0), "") : base);

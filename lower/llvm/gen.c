@@ -185,6 +185,17 @@ int64_t gen_reg_coord(const Layout *l, int axis, int reg) {
     return c[axis];
 }
 
+LLVMValueRef gen_as32(Gen *g, const Val *v) {
+    LLVMValueRef x = gen_get64(g, v, 0);
+    return gen_is32(g, v) ? gen_get(g, v, 0) : LLVMBuildTrunc(g->B, x, g->i32, "");
+}
+
+LLVMValueRef gen_lane_number(Gen *g, const Val *axis, LLVMValueRef place) {
+    const Op *d = axis->def;
+    if (d->nin < 3) return place;
+    return LLVMBuildSub(g->B, place, gen_as32(g, d->in[2]), "");
+}
+
 LLVMValueRef gen_owner(Gen *g, const Layout *l) {
     uint32_t lanes = l ? layout_replica_lanes(l) : 31, warps = l ? layout_replica_warps(l) : (uint32_t)(g->f->warps - 1);
     LLVMValueRef a = lanes ? LLVMBuildAnd(g->B, g->lane, gen_i32(g, lanes), "") : NULL;
@@ -220,7 +231,7 @@ static LLVMValueRef live_count(Gen *g, const Val *axis) {
 // Registers side by side that live and die together: the axis ends between such groups.
 static int64_t alive_alike(Gen *g, const Val *axis, const Layout *l, int pos) {
     if (g->alike.axis == axis && g->alike.layout == l && g->alike.pos == pos) return g->alike.n;
-    int64_t v = layout_vec(l, pos);
+    int64_t v = axis->def->nin > 2 ? 1 : layout_vec(l, pos);
     while (v > 1 && (v > 16 || axis_extent(axis) % v)) v /= 2;
     bool full = (axis->def->flags & AXIS_FULL) != 0;
     while (v > 1 && !full &&
@@ -237,6 +248,7 @@ static bool before_the_end(Gen *g, const Val *axis, const Layout *l, int pos, in
     for (int i = 0; i < l->nwarp; i++) others |= l->warp[i];
     others = others >> l->off[pos] & (uint32_t)(((uint64_t)1 << l->bits[pos]) - 1);
     Range lo = fact_range(g->facts, axis_lo(axis)), hi = fact_range(g->facts, axis_hi(axis));
+    if (axis->def->nin > 2 && at < fact_range(g->facts, axis->def->in[2]).hi) return false;
     return lo.lo == lo.hi && at + others < axis_extent(axis) && lo.hi + at + others < hi.lo;
 }
 
@@ -245,7 +257,8 @@ LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg
     int64_t at = gen_reg_coord(l, pos, reg) + span - 1;
     if (before_the_end(g, axis, l, pos, at)) return NULL;
     at -= at % alive_alike(g, axis, l, pos);
-    LLVMValueRef c = LLVMBuildAdd(g->B, gen_lane_coord(g, l, pos), gen_i32(g, at), "");
+    LLVMValueRef c = LLVMBuildAdd(g->B, gen_lane_number(g, axis, gen_lane_coord(g, l, pos)), gen_i32(g, at), "");
+    if (axis->def->nin > 2) return LLVMBuildICmp(g->B, LLVMIntULT, LLVMBuildAdd(g->B, c, gen_as32(g, axis_lo(axis)), ""), gen_as32(g, axis_hi(axis)), "");
     return LLVMBuildICmp(g->B, LLVMIntSLT, c, live_count(g, axis), "");
 }
 

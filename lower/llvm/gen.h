@@ -166,6 +166,8 @@ void         gen_set_word(Gen *g, const Val *v, int reg, int n, LLVMValueRef wor
 int         *gen_reg_map(Gen *g, const Val *from, const Val *operand);   // register of operand behind each of from
 LLVMValueRef gen_lane_coord(Gen *g, const Layout *l, int axis);    // i32: what lane and warp add to the coordinate
 int64_t      gen_reg_coord(const Layout *l, int axis, int reg);    // what the register adds
+LLVMValueRef gen_as32(Gen *g, const Val *v);                       // a number that is known to fit
+LLVMValueRef gen_lane_number(Gen *g, const Val *axis, LLVMValueRef place);       // which of the axis's lanes stands there; less than 0: none
 LLVMValueRef gen_owner(Gen *g, const Layout *l);                   // i1, or NULL when there are no replicas
 LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg, int span);   // i1 or NULL (always live)
 bool         gen_always_live(Gen *g, const Val *axis, const Layout *l, int pos);
@@ -181,7 +183,7 @@ void gen_order_pointers(Gen *g, const Op *op);
 typedef struct Addr Addr;
 Addr        *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type);
 LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm);              // i64; *imm: bytes to add
-LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the lane is live and in range; NULL: always
+LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the lane is live and in range; NULL: always; i32: so many bytes of what is copied are wanted
 
 // ---- llvm/copy.c, llvm/keep.c: cp.async of 4, 8 or 16 bytes (zeros where not live); a load that is one
 LLVMValueRef gen_mbar(Gen *g, const Val *bar, LLVMValueRef stage);

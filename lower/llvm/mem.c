@@ -200,6 +200,12 @@ static bool by_words(Gen *g, Addr *s, const Op *op) {
     return s->words = s->shifted || beside_shifted(g, s, op);
 }
 
+// The lane's number in 64 bits.
+static LLVMValueRef extended(const Addr *s, int i) {
+    Gen *g = s->g;
+    return s->type.axis[i]->def->nin > 2 ? LLVMBuildSExt(g->B, s->lane[i], g->i64, "") : LLVMBuildZExt(g->B, s->lane[i], g->i64, "");
+}
+
 static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type *type, bool registers) {
     memset(s, 0, sizeof *s);
     s->g = g;
@@ -254,9 +260,9 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
     }
     for (int i = 0; i < type->rank; i++) {
         if (s->before) make_outside(s, true, &here);
-        s->lane[i] = gen_lane_coord(g, l, i);
+        s->lane[i] = gen_lane_number(g, type->axis[i], gen_lane_coord(g, l, i));
         if (s->before) make_outside(s, false, &here);
-        LLVMValueRef x = LLVMBuildZExt(g->B, s->lane[i], g->i64, "");
+        LLVMValueRef x = extended(s, i);
         if (s->coef[i]) sum = plus(g, sum, LLVMBuildMul(g->B, x, s->coef[i], ""));
         if (s->kcoef[i]) sum = plus(g, sum, s->kcoef[i] == 1 ? x : LLVMBuildMul(g->B, x, gen_i64(g, s->kcoef[i]), ""));
     }
@@ -327,14 +333,14 @@ static LLVMValueRef index_at(Addr *s, int d, int r) {
     if (s->words && d == s->a.inner && s->word) x = LLVMBuildAdd(g->B, x, number(t, s->word), "");
     for (int i = 0; i < f->naxis; i++) {
         int pos = type_axis(&s->type, f->axis[i].axis);
-        LLVMValueRef lane = s->narrow[d] ? s->lane[pos] : LLVMBuildZExt(g->B, s->lane[pos], g->i64, "");
+        LLVMValueRef lane = s->narrow[d] ? s->lane[pos] : extended(s, pos);
         if (s->near[d]) {
             x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, lane, number(t, f->axis[i].k), ""), "");
             x = LLVMBuildAdd(g->B, x, number(t, gen_reg_coord(s->l, pos, r) * f->axis[i].k + s->more[d]), "");
             continue;
         }
         LLVMValueRef c = LLVMBuildAdd(g->B, s->lane[pos], gen_i32(g, gen_reg_coord(s->l, pos, r)), "");
-        if (!s->narrow[d]) c = LLVMBuildZExt(g->B, c, g->i64, "");
+        if (!s->narrow[d]) c = s->type.axis[pos]->def->nin > 2 ? LLVMBuildSExt(g->B, c, g->i64, "") : LLVMBuildZExt(g->B, c, g->i64, "");
         x = LLVMBuildAdd(g->B, x, LLVMBuildMul(g->B, c, scale_of(g, t, &f->axis[i]), ""), "");
     }
     for (int i = 0; i < f->ntile; i++)
@@ -513,6 +519,149 @@ static void emit_words(Gen *g, Op *op, Addr *s) {
     }
 }
 
+// ---- rows that begin anywhere (pass/align.c) -------------------------------------------------------
+//
+//     places    | d d d d d 0 1 2 | 3 .. 10 | .. | 2995 .. 3000 d d |        a vector of 8 lies in the row, at one of its ends, or nowhere
+//     load      all that touch the row, as far as the tensor goes: only the last row's last may not, and is loaded by elements
+//     store     what lies in the row; of ends their elements, by the few lanes that have them
+
+static LLVMValueRef under(Gen *g, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildICmp(g->B, LLVMIntULT, a, b, ""); }
+static LLVMValueRef add32(Gen *g, LLVMValueRef a, int64_t k) { return k ? LLVMBuildAdd(g->B, a, gen_i32(g, k), "") : a; }
+
+// The number in its row of this lane's first place.
+static LLVMValueRef row_first(Addr *s) {
+    return LLVMBuildAdd(s->g->B, s->lane[0], gen_as32(s->g, axis_lo(s->type.axis[0])), "");
+}
+
+static LLVMValueRef row_length(Addr *s) { return LLVMBuildTrunc(s->g->B, gen_lexpr(s->g, s->a.p->dim[s->a.inner]), s->g->i32, ""); }
+
+// Elements of the tensor from this row's first on, as far as it matters.
+static LLVMValueRef row_left(Addr *s, LLVMValueRef n, int vec) {
+    Gen *g = s->g;
+    const Access *a = &s->a;
+    LLVMValueRef last = NULL;
+    for (int d = 0; d < a->inner; d++) {
+        LLVMValueRef end = LLVMBuildSub(g->B, gen_lexpr(g, a->p->dim[d]), gen_i64(g, 1), "");
+        last = gen_both(g, last, LLVMBuildICmp(g->B, LLVMIntEQ, gen_get64(g, a->idx[d], 0), end, ""));
+    }
+    return LLVMBuildSelect(g->B, last, n, add32(g, n, vec), "");
+}
+
+// Of so many places: how many bytes of them an asynchronous copy brings.
+static LLVMValueRef row_bytes(Addr *s, int r, int vec) {
+    Gen *g = s->g;
+    if (gen_always_live(g, s->type.axis[0], s->l, 0)) return NULL;
+    LLVMValueRef c = add32(g, row_first(s), gen_reg_coord(s->l, 0, r)), n = row_length(s);
+    LLVMValueRef some = LLVMBuildSub(g->B, row_left(s, n, vec), c, ""), all = gen_i32(g, vec);
+    some = gen_call(g, "llvm.smin", 2, (LLVMValueRef[]){some, all}, 1, &g->i32);
+    some = LLVMBuildSelect(g->B, under(g, add32(g, c, vec - 1), add32(g, n, vec - 1)), some, gen_i32(g, 0), "");
+    return LLVMBuildMul(g->B, some, gen_i32(g, elem_bytes(s->a.elem)), "");
+}
+
+static LLVMValueRef element_of(Gen *g, const Addr *s, LLVMValueRef *words, int e) {
+    int size = elem_bytes(s->a.elem);
+    if (size >= 4) return words[e];
+    LLVMValueRef w = words[e * size / 4];
+    int shift = e * size % 4 * 8;
+    if (shift) w = LLVMBuildLShr(g->B, w, gen_i32(g, shift), "");
+    return LLVMBuildTrunc(g->B, w, g->i16, "");
+}
+
+static void row_is(Gen *g, const Op *op, const Addr *s, int vec, LLVMValueRef (*words)[4]) {
+    Val *o = op->out[0];
+    int size = elem_bytes(s->a.elem), each = size < 4 ? 4 / size : 1;
+    for (int r = 0, n = gen_tile(g, o)->n; r < n; r += each) {
+        LLVMValueRef w = words[r / vec][r % vec / each];
+        if (size >= 4) gen_set(g, o, r, as_element(g, w, s->a.elem));
+        else gen_set_word(g, o, r, each, w);
+    }
+}
+
+static void load_row(Gen *g, Op *op, Addr *s, int vec) {
+    Val *o = op->out[0];
+    int n = gen_tile(g, o)->n, size = elem_bytes(s->a.elem), each = size < 4 ? 4 / size : 1, units = vec / each, k = 0;
+    bool all = gen_always_live(g, s->type.axis[0], s->l, 0);
+    LLVMValueRef first = row_first(s), length = row_length(s), left = row_left(s, length, vec), most = LLVMBuildSub(g->B, left, gen_i32(g, vec - 1), "");
+    LLVMValueRef (*words)[4] = (void *)NEW_N(g->arena, LLVMValueRef, n / vec * 4), *rest = NEW_N(g->arena, LLVMValueRef, n / vec * 4);
+    LLVMValueRef end = gen_call(g, "llvm.smin", 2, (LLVMValueRef[]){length, most}, 1, &g->i32);        // the first place of none
+    for (int r = 0; r < n; r += vec, k++) {
+        int64_t imm;
+        LLVMValueRef c = add32(g, first, gen_reg_coord(s->l, 0, r) + vec - 1), at = address(s, r, &imm);
+        LLVMValueRef p = all ? NULL : under(g, c, add32(g, end, vec - 1));
+        load_units(g, s, at, imm, p, vec * size, NULL, words[k]);
+    }
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), ends = all ? NULL : gen_block(g, "ends"), go = all ? NULL : gen_block(g, "row");
+    if (all) { row_is(g, op, s, vec, words); return; }
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, left, length, ""), ends, go);
+    LLVMPositionBuilderAtEnd(g->B, ends);
+    k = 0;
+    for (int r = 0; r < n; r += vec, k++) {
+        int64_t imm;
+        LLVMValueRef c = add32(g, first, gen_reg_coord(s->l, 0, r)), at = address(s, r, &imm);
+        LLVMValueRef whole = under(g, add32(g, c, vec - 1), add32(g, end, vec - 1));
+        for (int i = 0; i < units; i++) {
+            LLVMValueRef word = words[k][i];
+            for (int e = 0; e < each; e++) {
+                LLVMValueRef one, in = under(g, add32(g, c, i * each + e), length);
+                in = LLVMBuildAnd(g->B, in, LLVMBuildNot(g->B, whole, ""), "");
+                load_units(g, s, at, imm + (i * each + e) * size, in, size, NULL, &one);
+                if (each == 1) { word = LLVMBuildSelect(g->B, in, one, word, ""); continue; }
+                one = LLVMBuildZExt(g->B, one, g->i32, "");
+                word = LLVMBuildOr(g->B, word, LLVMBuildShl(g->B, one, gen_i32(g, e * size * 8), ""), "");
+            }
+            rest[k * 4 + i] = word;
+        }
+    }
+    ends = LLVMGetInsertBlock(g->B);
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+    k = 0;
+    for (int r = 0; r < n; r += vec, k++)
+        for (int i = 0; i < units; i++) {
+            LLVMValueRef x = LLVMBuildPhi(g->B, LLVMTypeOf(words[k][i]), "");
+            LLVMAddIncoming(x, (LLVMValueRef[]){words[k][i], rest[k * 4 + i]}, (LLVMBasicBlockRef[]){from, ends}, 2);
+            words[k][i] = x;
+        }
+    row_is(g, op, s, vec, words);
+}
+
+static void store_row(Gen *g, Op *op, Addr *s, int vec) {
+    Val *v = op->in[1 + op->nidx];
+    const Layout *l = v->layout;
+    int n = layout_regs(l), size = elem_bytes(s->a.elem), each = size < 4 ? 4 / size : 1, units = vec / each, k = 0;
+    bool all = gen_always_live(g, s->type.axis[0], l, 0);
+    LLVMValueRef first = row_first(s), length = row_length(s), owner = gen_owner(g, l), any = NULL;
+    LLVMValueRef (*words)[4] = (void *)NEW_N(g->arena, LLVMValueRef, n / vec * 4), *ends = NEW_N(g->arena, LLVMValueRef, n / vec);
+    LLVMValueRef whole = LLVMBuildSub(g->B, length, gen_i32(g, vec - 1), "");
+    whole = gen_call(g, "llvm.smax", 2, (LLVMValueRef[]){whole, gen_i32(g, 0)}, 1, &g->i32);
+    for (int r = 0; r < n; r += vec, k++) {
+        int64_t imm;
+        LLVMValueRef c = add32(g, first, gen_reg_coord(l, 0, r)), at = address(s, r, &imm);
+        LLVMValueRef in = all ? NULL : under(g, c, whole), touches = under(g, add32(g, c, vec - 1), add32(g, length, vec - 1));
+        for (int i = 0; i < units; i++)
+            words[k][i] = size >= 4 ? as_unit(g, gen_get(g, v, r + i), s->a.elem) : gen_word(g, v, r + i * each, each);
+        store_units(g, s, false, at, imm, gen_both(g, in, owner), vec * size, words[k]);
+        if (all) continue;
+        ends[k] = gen_both(g, LLVMBuildAnd(g->B, touches, LLVMBuildNot(g->B, in, ""), ""), owner);
+        any = any ? LLVMBuildOr(g->B, any, ends[k], "") : ends[k];
+    }
+    if (all) return;
+    LLVMBasicBlockRef some = gen_block(g, "ends"), go = gen_block(g, "row");
+    LLVMBuildCondBr(g->B, any, some, go);
+    LLVMPositionBuilderAtEnd(g->B, some);
+    k = 0;
+    for (int r = 0; r < n; r += vec, k++) {
+        int64_t imm;
+        LLVMValueRef c = add32(g, first, gen_reg_coord(l, 0, r)), at = address(s, r, &imm);
+        for (int e = 0; e < vec; e++) {
+            LLVMValueRef one = element_of(g, s, words[k], e), in = under(g, add32(g, c, e), length);
+            store_units(g, s, false, at, imm + e * size, LLVMBuildAnd(g->B, in, ends[k], ""), size, &one);
+        }
+    }
+    LLVMBuildBr(g->B, go);
+    LLVMPositionBuilderAtEnd(g->B, go);
+}
+
 // ---- the ops -------------------------------------------------------------------------------------
 
 void emit_load(Gen *g, Op *op) {
@@ -529,6 +678,8 @@ void emit_load(Gen *g, Op *op) {
     Val *other = op->flags & HAS_ELSE ? op->in[1 + op->nidx] : NULL;
     int *other_map = other ? gen_reg_map(g, o, other) : NULL;
     if (s.words) { emit_words(g, op, &s); return; }
+    if (op->flags & FROM_16 && vec * size >= 4 && vec > 1) { load_row(g, op, &s, vec); return; }
+    if (op->flags & FROM_16) vec = 1;
     for (int r = 0; r < n; r += vec) {
         int64_t imm;
         LLVMValueRef words[4], in_range, before[4];
@@ -568,6 +719,8 @@ void emit_store(Gen *g, Op *op) {
     if (!v->type.rank) l = layout_replicated(g->arena, g->f->warps);
     open_addr(g, &s, op, l, &v->type, true);
     int vec = access_vec(&s.a, l), n = layout_regs(l);
+    if (op->flags & FROM_16 && vec * size >= 4 && vec > 1) { store_row(g, op, &s, vec); return; }
+    if (op->flags & FROM_16) vec = 1;
     LLVMValueRef owner = gen_owner(g, l);
     for (int r = 0; r < n; r += vec) {
         int64_t imm;
@@ -638,5 +791,6 @@ LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm) {
 
 LLVMValueRef addr_live(Addr *s, int reg) {
     LLVMValueRef in_range;
+    if (s->a.op->flags & FROM_16) return row_bytes(s, reg, access_vec(&s->a, s->l));
     return predicate(s, &s->cache, reg, 1, &in_range);
 }

@@ -343,7 +343,7 @@ void emit_reduce(Gen *g, Op *op) {
     for (int r = 0; r < n && !pairs && !s.arg; r++) out[r] = fold_tree(&s, part + r * per, fill[r]);
     for (int r = 0; r < n && s.arg; r++) {
         out[r] = best_of(&s, place + r * per, fill[r]);
-        out[r].i = LLVMBuildAdd(g->B, out[r].i, gen_lane_coord(g, l, pos), "");
+        out[r].i = LLVMBuildAdd(g->B, out[r].i, gen_lane_number(g, op->in[1], gen_lane_coord(g, l, pos)), "");
     }
     if (op->attr) {                                            // join_lanes does the rest
         for (int r = 0; r < n; r++) gen_set(g, o, r, widen ? gen_from_f32(g, out[r].v, (Elem)o->type.elem) : out[r].v);

@@ -40,14 +40,17 @@ static bool covers(const Val *t, const Val *v) {
     return d->code == OP_T_fun && d->sub == TF_max && (covers(d->in[0], v) || covers(d->in[1], v));
 }
 
+// A row that lies in its places as it does in memory has something else in those before and behind it.
+static bool has_neighbours(const Val *axis) { return axis->def->nin > 2; }
+
 static Dead dead_value(const Val *v, const Val *axis) {
     const Op *d = v->def;
     Dead a, b, none = {false, 0};
     if (!d) return none;
     switch (d->code) {
     case OP_T_const: return (Dead){true, const_value(d)};
-    case OP_T_keep_get: return (Dead){type_axis(&v->type, axis) >= 0, 0};             // it was loaded, without an else
-    case OP_T_load:  return (Dead){!(d->flags & HAS_ELSE) && type_axis(&v->type, axis) >= 0, 0};
+    case OP_T_keep_get: return (Dead){!has_neighbours(axis) && type_axis(&v->type, axis) >= 0, 0};           // it was loaded, without an else
+    case OP_T_load:  return (Dead){!(d->flags & HAS_ELSE) && !has_neighbours(axis) && type_axis(&v->type, axis) >= 0, 0};
     case OP_T_splat:
     case OP_T_rename:
         return d->in[0]->def && d->in[0]->def->code == OP_T_const ? (Dead){true, const_value(d->in[0]->def)} : none;
@@ -103,7 +106,8 @@ static Val *filled(Fn *f, Op *at, Val *x, Val *const *axes, int n, double fill) 
         Dead d = dead_value(x, axis);
         bool pow2 = (axis_extent(axis) & (axis_extent(axis) - 1)) == 0;
         bool full = (axis->def->flags & AXIS_FULL) && pow2;
-        if (x->layout ? !full || !stands_beyond(x, axis) : full) continue;
+        bool moved = x->layout && x->def && x->def->code == OP_T_convert;               // through shared memory, where nothing stands for places beyond the lanes
+        if (x->layout ? !(full || moved) || !stands_beyond(x, axis) : full) continue;
         if (d.known && d.c == fill && (fill != 0 || !signbit(d.c))) continue;
         Val *alive = b_op(&b, OP_T_live, 0, type_tile(EL_bool, 1, &axis), 1, &axis);
         Val *c = b_number(&b, type_scalar((Elem)x->type.elem), fill);
@@ -132,7 +136,7 @@ static void use_from_here(Op *op, Val *from, Val *to) {
 }
 
 static int counted_operands(const Fn *f, const Op *op) {
-    if (op->code == OP_T_reduce || (op->code == OP_T_scan && (op->flags & REVERSE || scan_total(op)))) return 1;
+    if (op->code == OP_T_reduce || (op->code == OP_T_scan && (op->flags & REVERSE || has_neighbours(op->in[1]) || scan_total(op)))) return 1;
     return op->code == OP_T_dot && f->level < 2 ? 2 : 0;       // fragments of operands have zeros past an axis's end
 }
 

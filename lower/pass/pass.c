@@ -1,7 +1,7 @@
 // The pass driver.
 //
 //     simplify > extremes > contract > hoist > flatten > unroll > tighten > batch > chunk > split > share > keep >
-//     prefetch > tally > schedule > lanes                              level 1
+//     prefetch > tally > schedule > align > lanes                      level 1
 //     pipeline (roles on Hopper) > peel > layout > defer       level 2
 //
 // then llvm/*.c: one LLVM function a kernel; ptx/tidy.c and emit.c: equal values merged, the NVPTX back end.
@@ -44,6 +44,7 @@ static bool run_pipeline(Fn *f, const CompileOptions *o) {
     return roles || pipeline(f, o);
 }
 static bool run_layout(Fn *f, const CompileOptions *o)   { bool ok = assign_layouts(f, o); lanes_beyond(f); return ok; }
+static bool run_align(Fn *f, const CompileOptions *o)    { (void)o; align_rows(f); return true; }
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
 
 // clang-format off
@@ -63,6 +64,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"prefetch", "loads ahead in loops that reduce across lanes, and in recurrences",                                 1, 1}, run_prefetch},
     {{"tally",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
+    {{"align",    "moves rows that begin anywhere 16 bytes at a time, from where 16 bytes begin",           1, 1}, run_align},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
     {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel},

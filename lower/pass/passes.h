@@ -25,6 +25,7 @@ bool keep_tiles(Fn *f, const CompileOptions *opt);      // keep.c: what one loop
 bool prefetch(Fn *f, const CompileOptions *opt);        // prefetch.c: loads a trip ahead of loops that reduce in each
 bool tally(Fn *f, const CompileOptions *opt);           // tally.c: atomics on small tensors are counted by blocks
 bool schedule(Fn *f, const CompileOptions *opt);        // schedule.c: warps, programs a block
+bool align_rows(Fn *f);                                 // align.c: rows that begin anywhere, 16 bytes at a time
 bool lanes(Fn *f);                                      // lanes.c: neutral elements into dead lanes that would count
 
 // ---- and of level 2 ------------------------------------------------------------------------------

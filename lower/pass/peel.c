@@ -94,6 +94,7 @@ static Val *condition(Peel *p, Builder *b) {
     Val *lo = p->axis->in[0], *all = NULL;
     Val *end = b_binary(b, OP_add, lo, b_const(b, EL_index, axis_extent(p->axis->out[0])));
     if (!(p->axis->flags & AXIS_FULL)) all = b_binary(b, OP_le, end, p->axis->in[1]);
+    if (p->axis->nin > 2) all = conjunction(b, all, b_binary(b, OP_le, p->axis->in[2], lo));       // places before the first lane
     for (int i = 0; i < p->nmask; i++) {
         const Op *m = p->mask[i];
         bool less = m->sub == OP_le || m->sub == OP_lt;      // true everywhere iff true at the extremes

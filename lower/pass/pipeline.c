@@ -324,7 +324,7 @@ static void bring(Pipe *p, Builder *b, Val *v, ValMap *m) {
     if (!d || !op_inside(d, p->body) || !depends(p, v) || map_get(m, v) != v) return;
     for (int i = 0; i < d->nin; i++) bring(p, b, d->in[i], m);
     Op *c = op_clone(p->f, d, m);
-    if (c->code == OP_T_axis) c->flags &= (uint8_t)~AXIS_FULL;
+    if (c->code == OP_T_axis) c->flags &= (uint16_t)~AXIS_FULL;
     b_insert(b, c);
 }
 

@@ -13,6 +13,7 @@
 #include "ptx/ptx.h"
 
 enum { FEW_WARPS = 4 };               // quantising rows of 5120 by 8 and 4 warps 68 and 59 us, of 11008 by 16 and 8 80 and 69; sums along 8192 70 and 65
+enum { SCANNED_WARPS = 4, SCANNED_LANES = 16384 };   // running sums of 16384 by 4, 8, 16 warps 130, 136, 148 us; of 8192 128, 128, 135; of 16001 131, 151, -
 enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks fit with 64 registers and more
 enum { SHARED_LEAST = 2048 };         // elements of a trip for them: softmax of 1024 x 393216 bf16 454 us, 529 by 4 warps, 611 by 2
 enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not hold: 128 registers of each thread
@@ -22,7 +23,7 @@ enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not 
 typedef struct Sizes {
     int64_t lanes, memory, dot, dots;
     int     rank, ndots, functions, plain, gathers;
-    bool    reduces, scans, sorts;
+    bool    reduces, scans, sorts, looped;       // looped: a loop stands in it, or several axes are scanned
 } Sizes;
 
 // Some fifteen instructions an element and what comes with them: what a thread does once, addresses and bounds, should
@@ -63,6 +64,7 @@ static void measure(const Region *r, Sizes *s) {
         s->reduces |= op->code == OP_T_reduce;
         s->gathers += gathers(op);
         s->scans |= op->code == OP_T_scan;
+        s->looped |= op->nreg || (op->code == OP_T_scan && op->in[0]->type.rank > 1);
         s->functions += op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
         s->plain += (op->code == OP_T_binary || op->code == OP_T_select || op->code == OP_T_fun) && op->out[0]->type.rank && op->out[0]->type.elem != EL_index;
         s->sorts |= op->code == OP_T_sort || op->code == OP_T_order;
@@ -134,6 +136,7 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     // of a row that is longer than what its cluster keeps: one block has a multiprocessor to itself
     if (f->shares && (warps > SHARED_WARPS || (!f->rows_walk && warps < SHARED_WARPS && lanes >= SHARED_LEAST))) warps = SHARED_WARPS;
     if (f->tallies) warps = tally_warps(&s);
+    if (s.scans && !s.looped && !s.sorts && !s.dot && warps > SCANNED_WARPS && lanes <= SCANNED_LANES) warps = SCANNED_WARPS;
     if (opt->schedule.warps) warps = pow2_up(opt->schedule.warps < 32 ? opt->schedule.warps : 32);
     *per_block = warps > 1 || f->cluster || !numbered(&f->body) ? 1 : f->tallies ? TALLY_BESIDE : 4;
     return warps;

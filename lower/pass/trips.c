@@ -29,6 +29,6 @@ Val *trip_again(Fn *f, const Op *loop, ValMap *m, Val *v, Op *at) {
                    (end->in[0] == d->in[1] || end->in[1] == d->in[1]);
     if (earlier) c->in[1] = loop->in[1];
     // there may be no such trip
-    if (d->code == OP_T_axis && (earlier || c->in[0] != d->in[0])) c->flags &= (uint8_t)~AXIS_FULL;
+    if (d->code == OP_T_axis && (earlier || c->in[0] != d->in[0])) c->flags &= (uint16_t)~AXIS_FULL;
     return map_get(m, v);
 }
