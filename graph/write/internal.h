@@ -170,6 +170,7 @@ bool   k_is_number(const Kernel *k, const Node *n);                     // of a 
 
 // write/ix.c
 void   k_ix(Kernel *k, Buf *to, Ix e);
+bool   k_lacks_dim(const Kernel *k, Ix e);                       // is some dimension in it none of a parameter's, nor part of one that has a name?
 void   k_put_ix(Kernel *k, Buf *to, Ix e, int outer);            // outer: how tightly what is around it binds
 void   k_put_number(Kernel *k, Buf *to, Ix e, int outer);        // .. a truth value as 1 or 0
 

@@ -47,7 +47,7 @@ static void put_sum(Kernel *k, Buf *to, Ix e, int outer) {
     if (own < outer) buf_putc(to, ')');
 }
 
-// A dimension that no tensor of the kernel has, by one that differs from it by a number: n, where there is n_1 = n + 1.
+// What no tensor of the kernel has as a dimension, by one that differs from it by a number: n, where there is n_1 = n + 1.
 static bool put_by_other(Kernel *k, Buf *to, Ix e, int outer) {
     if (k->alias.n == 0 || k_stands_alone(k, e, true)) return false;
     for (uint32_t i = 0; i < k->alias.n; i++) {
@@ -105,6 +105,13 @@ static bool is_alias(const Kernel *k, Ix e) {
     return found;
 }
 
+bool k_lacks_dim(const Kernel *k, Ix e) {
+    if (is_alias(k, e)) return false;
+    bool lacks = e->kind == IX_DIM && !k_stands_alone(k, e, true);
+    for (uint32_t i = 0; i < e->n && !lacks; i++) lacks = k_lacks_dim(k, e->arg[i]);
+    return lacks;
+}
+
 // As so many times a dimension of a parameter that has a name of its own.
 static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
     for (uint32_t i = 0; i < k->alias.n; i++) {
@@ -112,7 +119,7 @@ static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
         bool sums = a.of && a.of->kind == IX_SUM && e->kind == IX_SUM;
         bool head = a.of && k->in_head && a.of->kind == IX_PROD && e->kind == IX_PROD && lacks_dim(k, e);
         Ix times = sums || head ? ix_divide_exact(k->g, e, a.of) : NULL;
-        if (!times || (times->kind == IX_SUM && !is_alias(k, times))) continue;
+        if (!times || (times->kind == IX_SUM && !is_alias(k, times)) || (k->in_head && k_lacks_dim(k, times))) continue;
         bool negative = times->kind == IX_CONST && times->value < 0;
         if (outer > P_TIMES) buf_putc(to, '(');
         buf_puts(to, a.name);
@@ -142,7 +149,9 @@ void k_put_ix(Kernel *k, Buf *to, Ix e, int outer) {
         buf_puts(to, a->kind == A_VALUE ? a->value->name : a->name);
         break;
     }
-    case IX_SUM: put_sum(k, to, e, outer); break;
+    case IX_SUM:
+        if (!k->in_head || !k_lacks_dim(k, e) || !put_by_other(k, to, e, outer)) put_sum(k, to, e, outer);
+        break;
     case IX_PROD: put_list(k, to, e, "*", P_TIMES, outer); break;
     case IX_DIV: put_list(k, to, e, "/", P_TIMES, outer); break;
     case IX_MOD: put_list(k, to, e, "%", P_TIMES, outer); break;

@@ -268,7 +268,7 @@ static void say_unused(Kernel *k, Buf *where, const char *text) {
 static const char *short_tile(Kernel *k) {
     Buf b = {0};
     uint32_t known = k->dims.n;
-    bool fine = true;
+    bool fine = !k_lacks_dim(k, k->few.heads) && !k_lacks_dim(k, k->few.rows);
     k_put_ix(k, &b, k->few.heads, P_TIMES);
     buf_puts(&b, " * cdiv(");
     k_put_ix(k, &b, k->few.rows, P_TERNARY);

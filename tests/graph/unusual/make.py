@@ -961,6 +961,19 @@ def norms(m):
     m.output(m.node("Identity", linear(layer(linear(n, 48, width)), width, 8), out="named"))
 
 
+@case
+def sinks(m):
+    """A column of its own beside the scores of queries and keys, those before and those that come, before their softmax: how many there are is a sum of names and one, and no tensor's."""
+    q, past, k = m.floats("q", ["B", 2, "S", 8], [2, 2, 3, 8]), m.floats("past", ["B", 2, "P", 8], [2, 2, 4, 8]), m.floats("k", ["B", 2, "S", 8], [2, 2, 3, 8])
+    keys = m.node("Concat", past, k, axis=2)
+    scores = m.node("MatMul", q, m.node("Transpose", keys, perm=[0, 1, 3, 2]))
+    shape = m.node("Concat", m.node("Shape", scores, start=0, end=3), m.const(np.array([1])), axis=0)
+    sink = m.node("Expand", m.const(m.rng.standard_normal((1, 2, 1, 1)).astype(np.float32)), shape)
+    p = m.node("Softmax", m.node("Concat", scores, sink, axis=3), axis=3)
+    p = m.node("Slice", p, m.const(np.array([0])), m.const(np.array([-1])), m.const(np.array([3])))
+    m.output(m.node("MatMul", p, keys, out="y")), m.output(m.node("Identity", keys, out="keys"))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name, OPSETS.get(name, 17))
