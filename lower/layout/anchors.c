@@ -190,19 +190,26 @@ static bool of_ring(const Val *v) {
     return ring;
 }
 
-// 16 rows a warp, 64 a warp group; a left operand in registers is laid out from its beginning as wgmma wants it.
-static void anchor_wgmma(Assign *s, Op *op) {
-    int first = 4 + ((op->flags & HAS_ACC) != 0);
-    Val *o = op->out[0], *a = op->in[0], *row = op->in[first];
-    if (!o->layout) {
-        int r = type_axis(&o->type, row), c = type_axis(&o->type, op->in[first + 1]);
-        assign_set(s, o, op_in_pairs(op) ? layout_mma_pairs(s->f->arena, &o->type, r, c, s->f->warps) : layout_mma_acc(s->f->arena, &o->type, r, c, s->f->warps, 1));
-        assign_settle(s);
+// 16 rows a warp, 64 a warp group, whichever of a tile's axes they are: no other layout flows into a product's result, nor into what waits for it.
+static void anchor_sums(Assign *s) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        if (op->code == OP_T_wgmma && !op->out[0]->layout) {
+            Val *o = op->out[0], *const *axis = op->in + 4 + ((op->flags & HAS_ACC) != 0);
+            int r = type_axis(&o->type, axis[0]), c = type_axis(&o->type, axis[1]);
+            assign_set(s, o, op_in_pairs(op) ? layout_mma_pairs(s->f->arena, &o->type, r, c, s->f->warps) : layout_mma_acc(s->f->arena, &o->type, r, c, s->f->warps, 1));
+        }
+        for (int k = 0; k < op->nin && op->code == OP_T_wgmma_wait; k++)
+            if (is_tile(op->in[k]) && op->in[k]->layout) assign_set(s, op->out[k], op->in[k]->layout);
     }
+    assign_settle(s);
+}
+
+// A left operand in registers is laid out from its beginning as wgmma wants it.
+static void anchor_left(Assign *s, Op *op) {
+    Val *a = op->in[0], *const *axis = op->in + 4 + ((op->flags & HAS_ACC) != 0);
     if (!is_tile(a) || !of_ring(a)) return;
-    assign_set(s, a,
-        layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, row), type_axis(&a->type, op->in[first + 2]),
-                       s->f->warps, 1));
+    assign_set(s, a, layout_mma_acc(s->f->arena, &a->type, type_axis(&a->type, axis[0]), type_axis(&a->type, axis[2]), s->f->warps, 1));
     assign_settle(s);
 }
 
@@ -223,9 +230,10 @@ static void anchor_gathers(Assign *s) {
 }
 
 static void anchor_dots(Assign *s) {
+    anchor_sums(s);
     for (uint32_t i = 0; i < s->all.n; i++) {
         Op *op = s->all.at[i];
-        if (op->code == OP_T_wgmma) anchor_wgmma(s, op);
+        if (op->code == OP_T_wgmma) anchor_left(s, op);
         if (op->code != OP_T_dot || op->out[0]->layout || !is_tile(op->out[0])) continue;
         MmaChoice c;
         if (mma_choose(s->opt->target, op, s->f->warps, &c))

@@ -12,6 +12,7 @@ typedef struct Program {
     int64_t size[R_DIMS];
     int     nouts;
     bool    exact[R_OUTS];             // of output y<i>: bits must agree; else within eval's bound
+    bool    any_order[R_OUTS];         // programs add to it in the order in which they come: other bits in other runs
     Schedule schedule;
 } Program;
 
@@ -19,6 +20,7 @@ typedef struct Program {
 // elementwise, reductions, scans, loops, small products
 void generate(uint64_t seed, uint32_t keep, Program *p, Buf *text);
 void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text);       // products as tensor cores want them
+void generate_sums(uint64_t seed, uint32_t keep, Program *p, Buf *text);           // products of several loops, or across groups of warps
 void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text);           // long rows, columns, loops over them
 
 #endif

@@ -19,6 +19,13 @@
 //
 //     for k in s .. K by 32 { t0 += dot(a[j, m, k], b0[k, n]);  t1 += dot(a[j, m, k], b1[k, n]); }      y0[j, m, n] = t0 * 0.125 + max(t1, 0.0);
 //
+// generate_sums has what several loops, or several groups of warps, make together. Up to four loops of products, one after the other, that add to up to three
+// sums; and gradients, as those of attention: a trip's products contract rows that others of its products have made.
+//
+//     for k in K by 64 { let x = a0[m, k];  t0 += dot(x, b0[k, n]);  t1 += dot(x, b1[n, k]); }          let p = max(dot(b[n, k], a[m, k]) * 0.125, 0.0);
+//     for i in 3, k in J by 32 { t1 += dot(a1[i, k, m], b2[i, k, n]); }                                 t0 += dot(p as f16, c[m, k] over m);
+//     y0[m, n] = t0 * 0.125 + max(t1, 0.0);                                                             y1[m, k] = dot(p as f16, b[n, k] over n);
+//
 // Operands lie either way round; of one product the rows of either may be those that data names, a[ids[k], m], and it may stand in a loop over n
 // that is the program's. What comes before and after products is drawn; dimensions are primes, one, tiles and
 // their neighbours. Seeds decide the schedule, too: stages, walking, clusters, warps.
@@ -216,6 +223,103 @@ void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
     *p = (Program){.dim = {'M', 'N', 'J', 'K'}};
     uint32_t kind = roll(&d, 100);
     (kind < 40 ? one_product : kind < 65 ? two_products : several_products)(&d, keep, p, &k, &grid);
+    schedule(&d, p);
+    buf_printf(text, "kernel k(%s)\n    grid (%s)\n{\n%s}\n", k.params.p, grid.p, k.body.p);
+    buf_free(&k.params), buf_free(&k.body), buf_free(&grid);
+}
+
+// ---- sums of several loops, and across groups ------------------------------------------------------
+
+static void loop_operand(Draw *d, Kernel *k, Buf *use, char name, int i, const char *type, char row, char dim, bool outer) {
+    bool turned = chance(d, 45);
+    char dims[2] = {(char)(row - 'a' + 'A'), dim}, at[2] = {row, 'k'};
+    buf_printf(&k->params, ", %c%d: %s[%s%c, %c]", name, i, type, outer ? "3, " : "", dims[turned], dims[!turned]);
+    buf_printf(use, "%c%d[%s%c, %c]", name, i, outer ? "i, " : "", at[turned], at[!turned]);
+}
+
+static void several_loops(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid) {
+    static const int rows[] = {16, 64, 64, 128, 128, 192}, cols[] = {8, 16, 32, 48, 64, 96, 128}, depths[] = {16, 32, 64, 64, 128};
+    static const Elem elems[] = {EL_bf16, EL_f16, EL_bf16, EL_i8, EL_f8e4m3, EL_f32, EL_f32};
+    static const char *const bounds[] = {"%c", "%c", "%c", "s * 16 .. %c", "0 .. %c - s"}, *const between[] = {"t0 += c[n];", "t0 = max(t0, 0);", "let z = c[n] * 0.5;  t0 += z;"};
+    static const char *const joined[2][3] = {{"t0", "t0 * 0.125 + max(t1, 0.0)", "t0 - t1 + t2"}, {"t0", "t0 + max(t1, 3)", "t0 - t1 + t2"}};
+    Elem e = PICK(d, elems);
+    const char *t = elem_name(e), *sum = e == EL_i8 ? "i32" : "f32", *prec = e == EL_f32 ? either(d, ", prec = ieee", ", prec = tf32x3") : "";
+    int sums = chance(d, 50) ? 1 : 1 + (int)roll(d, 3), loops = 2 + (int)roll(d, 3), bm = PICK(d, rows), bn = PICK(d, cols), deep = PICK(d, depths);
+    while (sums * bm * bn > 128 * 128) bm = PICK(d, rows), bn = PICK(d, cols);
+    bool even = chance(d, 50), looks = chance(d, 12) && e != EL_i8;
+    buf_puts(&k->params, looks ? "s: i32, c: f32[N]" : "s: i32");
+    for (int i = 0; i < sums; i++) buf_printf(&k->body, "    var t%d = zeros<%s>(m, n);\n", i, sum);
+    for (int l = 0, lefts = 0, rights = 0; l < loops; l++) {
+        bool outer = chance(d, 15), shared = chance(d, 60);
+        char dim = chance(d, 50) ? 'K' : 'J';
+        int all = l + 1 < loops || chance(d, 60) ? (1 << sums) - 1 : 1 + (int)roll(d, (1u << sums) - 1);
+        buf_printf(&k->body, "    for %sk in ", outer ? "i in 3, " : "");
+        buf_printf(&k->body, PICK(d, bounds), dim);
+        buf_printf(&k->body, " by %d { ", even ? deep : PICK(d, depths));
+        for (int i = 0, n = 0; i < sums; i++) {
+            Buf a = {0}, b = {0};
+            if (!(all >> i & 1)) continue;
+            if (!n++ || !shared) loop_operand(d, k, &a, 'a', lefts++, t, 'm', dim, outer);
+            loop_operand(d, k, &b, 'b', rights++, t, 'n', dim, outer);
+            if (a.n && shared) buf_printf(&k->body, "let x = %s;  ", a.p);
+            buf_printf(&k->body, "t%d += dot(%s, %s over k%s); ", i, shared ? "x" : a.p, b.p, prec);
+            buf_free(&a), buf_free(&b);
+        }
+        buf_puts(&k->body, "}\n");
+        if (looks && l + 1 < loops) buf_printf(&k->body, "    %s\n", PICK(d, between));
+    }
+    bool scaled = e == EL_i8 && chance(d, 50);
+    Buf v = {0};
+    buf_printf(&k->body, "    let u = %s;\n", joined[e == EL_i8][sums - 1]);
+    if (scaled) buf_puts(&k->body, "    let w = u as f32 * 0.0078125;\n");
+    if (e == EL_i8 && !scaled) buf_puts(&v, "u"); else epilogue(d, k, 'n', scaled ? "w" : "u", &v);
+    buf_printf(&k->body, "    let v = %s;\n", v.p);
+    buf_printf(grid, "m in M by %d, n in N by %d", bm, bn);
+    results(d, k, 'n', e == EL_i8 && !scaled ? EL_i32 : EL_f32, keep, p);
+    buf_free(&v);
+    for (int i = 0; i < R_DIMS; i++) p->size[i] = chance(d, 70) ? PICK(d, sizes) : 8 * PICK(d, sizes) % 264;
+}
+
+// Rows n of a program, m of its trips, columns k; y0: by the trips' rows, added up by all programs; y1 and y2: by its own.
+static void gradients(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf *grid) {
+    static const int rows[] = {64, 64, 128, 128, 192}, trips[] = {32, 64, 64, 128}, heads[] = {32, 64, 64, 80, 128};
+    static const char *const of[] = {"max(u * 0.125, 0.0)", "min(u * u, 4.0)", "u * 0.5 - l[m]", "where(n <= m, u, 0)", "where(m + 9 > n, u * l[m], 0)"}, *const bounds[] = {"M", "M", "s * 16 .. M", "first(n) .. M"};
+    const char *t = either(d, "bf16", "f16");
+    int bn = PICK(d, rows), bm = PICK(d, trips), head = PICK(d, heads);
+    bool second = chance(d, 60), left = chance(d, 70), early = chance(d, 50), added = chance(d, 60), swapped = chance(d, 25);
+    buf_printf(&k->params, "s: i32, a: %s[M, %d], b: %s[N, %d], c: %s[M, %d], l: f32[M]", t, head, t, head, t, head);
+    if (second) buf_printf(&k->params, ", e: %s[N, %d]", t, head);
+    buf_printf(&k->body, "    let T = elem(a);  let k = 0 .. %d;\n    let x = b[n, k];\n", head);
+    if (second) buf_puts(&k->body, "    let z = e[n, k];\n");
+    buf_puts(&k->body, "    var t0 = zeros(n, k);  var t1 = zeros(n, k);\n");
+    buf_printf(&k->body, "    for m in %s by %d {\n        let u = dot(%s over k);\n", added ? PICK(d, bounds) : "M", bm, swapped ? "a[m, k], x" : "x, a[m, k]");
+    buf_printf(&k->body, "        let p = %s;\n", PICK(d, of));
+    if (keep & 2) buf_printf(&k->body, "        t0 += %s;\n", left ? "dot(p as T, c[m, k] over m)" : "dot(c[m, k], p as T over m)");
+    if (second) buf_puts(&k->body, "        let q = (p * dot(z, c[m, k] over k) * 0.125) as T;\n");
+    else buf_puts(&k->body, "        let q = (p * 0.5) as T;\n");
+    const char *sum = "        t1 += dot(q, a[m, k] over m);\n", *over = either(d, "dot(q, x over n)", "dot(x, q over n)");
+    if (!early && keep & 4) buf_puts(&k->body, sum);
+    if (keep & 1 && added) buf_printf(&k->body, "        atomic_add(y0[m, k], %s);\n", over);
+    else if (keep & 1) buf_printf(&k->body, "        y0[first(n) / %d, m, k] = %s;\n", bn, over);
+    if (early && keep & 4) buf_puts(&k->body, sum);
+    buf_puts(&k->body, "    }\n");
+    if (keep & 1 && added) buf_printf(&k->params, ", y0: inout f32[M, %d]", head);
+    else if (keep & 1) buf_printf(&k->params, ", y0: out f32[cdiv(N, %d), M, %d]", bn, head);
+    if (keep & 2) buf_printf(&k->params, ", y1: out f32[N, %d]", head), buf_puts(&k->body, "    y1[n, k] = t0;\n");
+    if (keep & 4) buf_printf(&k->params, ", y2: out %s[N, %d]", t, head), buf_printf(&k->body, "    y2[n, k] = t1 as T;\n");
+    buf_printf(grid, "n in N by %d", bn);
+    p->nouts = 3;
+    for (int i = 0; i < R_DIMS; i++) p->size[i] = PICK(d, sizes);
+    p->any_order[0] = added && p->size[1] > bn;
+}
+
+void generate_sums(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
+    Draw d = {seed * 0x9e3779b97f4a7c15u + 13};
+    Kernel k = {0};
+    Buf grid = {0};
+    roll(&d, 2), roll(&d, 2);
+    *p = (Program){.dim = {'M', 'N', 'J', 'K'}};
+    (chance(&d, 60) ? several_loops : gradients)(&d, keep, p, &k, &grid);
     schedule(&d, p);
     buf_printf(text, "kernel k(%s)\n    grid (%s)\n{\n%s}\n", k.params.p, grid.p, k.body.p);
     buf_free(&k.params), buf_free(&k.body), buf_free(&grid);
