@@ -74,7 +74,7 @@ static Node *own_letters(Graph *g, Node *x, Term *t, Node *other, const Term *o,
 static Node *arrange(Graph *g, Node *x, const Term *t, const Term *to) {
     int perm[G_MAX_RANK];
     for (int i = 0; i < to->n; i++) perm[i] = where(t, to->at[i]);
-    return g_transpose(g, x, perm);
+    return g_transpose(g, x, to->n, perm);
 }
 
 Node *g_einsum(Graph *g, const char *spec, Node *a, Node *b) {

@@ -279,7 +279,7 @@ Node *g_view(Graph *g, Node *x, int rank, const Ix *shape, const Ix *coord, Ix p
 
 Node *g_reshape(Graph *g, Node *x, int rank, const Ix *shape);           // one size may be -1: what is left
 Node *g_reshape_like(Graph *g, Node *x, Node *like);
-Node *g_transpose(Graph *g, Node *x, const int *perm);                   // result axis i is x's axis perm[i]
+Node *g_transpose(Graph *g, Node *x, int rank, const int *perm);         // result axis i is x's axis perm[i]
 Node *g_squeeze(Graph *g, Node *x, uint32_t axes);                       // bit i: axis i, which must be 1, goes
 Node *g_unsqueeze(Graph *g, Node *x, uint32_t axes);                     // bit i: axis i of the *result* is new, of size 1
 // to exactly this shape, NumPy's rules; lined up at the end

@@ -139,8 +139,9 @@ Node *g_unsqueeze(Graph *g, Node *x, uint32_t axes) {
 
 // ---- transpose, expand ----------------------------------------------------------------------------------------------
 
-Node *g_transpose(Graph *g, Node *x, const int *perm) {
+Node *g_transpose(Graph *g, Node *x, int rank, const int *perm) {
     if (!x) return NULL;
+    if (x->rank != rank) return g_error(g, "a value has %d dimensions; an order is given for %d", x->rank, rank);
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK] = {0};
     for (int i = 0; i < x->rank; i++) {
         if (perm[i] < 0 || perm[i] >= x->rank || coord[perm[i]]) return g_error(g, "not a permutation of %d axes", x->rank);

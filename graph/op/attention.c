@@ -20,12 +20,12 @@ Node *op_split_heads(Op *op, Node *x, int64_t heads) {
         return op_error(
             op, "with operands of 3 dimensions the numbers of heads must be given, and divide the last dimension");
     static const int perm[] = {0, 2, 1, 3};
-    return g_transpose(g, g_reshape(g, x, 4, (Ix[]){x->shape[0], x->shape[1], ix(g, heads), d}), perm);
+    return g_transpose(g, g_reshape(g, x, 4, (Ix[]){x->shape[0], x->shape[1], ix(g, heads), d}), 4, perm);
 }
 
 Node *op_join_heads(Graph *g, Node *x) {
     static const int perm[] = {0, 2, 1, 3};
-    return x != NULL ? g_reshape(g, g_transpose(g, x, perm), 3,
+    return x != NULL ? g_reshape(g, g_transpose(g, x, 4, perm), 3,
                                  (Ix[]){x->shape[0], x->shape[2], ix_mul(g, x->shape[1], x->shape[3])})
                      : NULL;
 }
@@ -93,7 +93,7 @@ Node *op_scores(Graph *g, Node *q, Node *k) {
 Node *op_values(Graph *g, Node *p, Node *v) {
     if (p == NULL || v == NULL) return NULL;
     if (!in_16_bits(v)) return g_einsum(g, "bhst,bhte->bhse", p, op_widen(g, v));
-    return g_contract(g, g_cast(g, p, (Elem)v->elem), g_transpose(g, v, (int[]){0, 1, 3, 2}), 2, 1, 1, 1, EL_f32, EL_f32);
+    return g_contract(g, g_cast(g, p, (Elem)v->elem), g_transpose(g, v, 4, (int[]){0, 1, 3, 2}), 2, 1, 1, 1, EL_f32, EL_f32);
 }
 
 Node *op_softmax_rows(Graph *g, Node *scores) {

@@ -361,14 +361,14 @@ static Node *axis_to_front(Graph *g, Node *x, int axis) {
     int perm[G_MAX_RANK];
     if (x == NULL) return NULL;
     for (int d = 0; d < x->rank; d++) perm[d] = d == 0 ? axis : d <= axis ? d - 1 : d;
-    return g_transpose(g, x, perm);
+    return g_transpose(g, x, x->rank, perm);
 }
 
 static Node *front_to_axis(Graph *g, Node *x, int axis) {
     int perm[G_MAX_RANK];
     if (x == NULL) return NULL;
     for (int d = 0; d < x->rank; d++) perm[d] = d < axis ? d + 1 : d == axis ? 0 : d;
-    return g_transpose(g, x, perm);
+    return g_transpose(g, x, x->rank, perm);
 }
 
 // states and sequences (time first) through all trips.

@@ -11,7 +11,7 @@
 
 // x, which has n axes, with them in the order of `at`.
 static Node *order(Graph *g, Node *x, const int *at, int n) {
-    return x != NULL && x->rank == n ? g_transpose(g, x, at) : NULL;
+    return x != NULL && x->rank == n ? g_transpose(g, x, n, at) : NULL;
 }
 
 static Node *op_convolve(Op *op, Node *windows, Node *weights, int64_t group, int n, Elem elem, Elem acc) {
@@ -346,7 +346,7 @@ static Node *lower_conv_transpose(Op *op) {
     int c = group > 1, perm[G_MAX_RANK];                        // C, M, K..  ->  M, C, K..
     for (int d = 0; d < ws->rank; d++) perm[d] = d == c ? c + 1 : d == c + 1 ? c : d;
     Elem elem = (Elem)x->elem, acc = sum_type(elem), sum = bias != NULL ? acc : elem;
-    ws = g_transpose(g, ws, perm);
+    ws = g_transpose(g, ws, ws->rank, perm);
     return ws != NULL ? finish(op, convolve_transposed(op, xs, ws, group, &w, sum, acc), bias, elem) : NULL;
 }
 

@@ -62,7 +62,7 @@ static Node *nonzero(Op *op, Node *flags) {
     Node *known = op_fold(op, flags);
     if (known != NULL) return nonzero_of(op, known);
     GType type = {EL_i64, 2, (Ix[]){ix_dim_fresh(g, "found", 0, IX_DIM_MAX), ix(g, flags->rank)}};
-    return g_transpose(g, g_proj(g, g_host(g, &host_nonzero, NULL, 0, &flags, 1, &type, 1), 0), (int[]){1, 0});
+    return g_transpose(g, g_proj(g, g_host(g, &host_nonzero, NULL, 0, &flags, 1, &type, 1), 0), 2, (int[]){1, 0});
 }
 
 static Node *lower_nonzero(Op *op) {
@@ -180,7 +180,7 @@ static Node *lower_unique(Op *op) {
     for (int d = 0; d < x->rank; d++)
         if (d != axis) perm[n++] = d;
     for (int d = 0; d < x->rank; d++) back[perm[d]] = d;
-    Node *front = g_transpose(g, x, perm);
+    Node *front = g_transpose(g, x, x->rank, perm);
     Ix m = x->shape[axis], width = ix_product(g, front->shape + 1, front->rank - 1),
        k = ix_dim_fresh(g, "unique", 0, IX_DIM_MAX);
     Node *rows = g_reshape(g, front, 2, (Ix[]){m, width});
@@ -190,7 +190,7 @@ static Node *lower_unique(Op *op) {
     Ix shape[G_MAX_RANK] = {k};
     for (int d = 1; d < front->rank; d++) shape[d] = front->shape[d];
     Node *y = g_reshape(g, g_proj(g, host, 0), front->rank, shape);
-    return y != NULL ? g_transpose(g, y, back) : NULL;
+    return y != NULL ? g_transpose(g, y, x->rank, back) : NULL;
 }
 
 // ---- NonMaxSuppression ------------------------------------------------------------------------------

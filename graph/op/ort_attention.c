@@ -129,7 +129,7 @@ static Node *lower_attention(Op *op) {
 
 // Part `i` of `n` that lie side by side for each head, [b, s, h, n, d], as heads.
 static Node *side(Graph *g, Node *x, int i) {
-    return g_transpose(g, g_squeeze(g, g_take_range(g, x, 3, ix(g, i), 1, ix(g, 1)), 8), (int[]){0, 2, 1, 3});
+    return g_transpose(g, g_squeeze(g, g_take_range(g, x, 3, ix(g, i), 1, ix(g, 1)), 8), 4, (int[]){0, 2, 1, 3});
 }
 
 static Node *lower_multi_head(Op *op) {

@@ -94,7 +94,7 @@ static Node *turned(Op *op, Node *x, const char *batch, const char *last) {
         perm[x->rank - 2] = perm[x->rank - 1];
         perm[x->rank - 1] = other;
     }
-    return g_transpose(op->g, x, perm);
+    return g_transpose(op->g, x, x->rank, perm);
 }
 
 static Node *lower_fused_matmul(Op *op) {
@@ -193,7 +193,8 @@ static Node *lower_group_norm(Op *op) {
     bool last = op_int(op, "channels_last", 1) != 0;
     int64_t groups = op_int(op, "groups", 0);
     if (x == NULL || scale == NULL || shift == NULL || (op->row == 1 && skip == NULL)) return NULL;
-    if (x->rank != 4 || groups < 1) return op_error(op, "works on images of 4 dimensions, in groups");
+    if (!op_rank(op, x, 4, "its images") || !op_rank(op, scale, 1, "its scale") || !op_rank(op, shift, 1, "its shift")) return NULL;
+    if (groups < 1) return op_error(op, "works in groups");
     Elem elem = (Elem)x->elem;
     Node *w = g_cast(g, x, EL_f32), *more[2] = {skip, bias};
     for (int i = 0; i < 2; i++) {
@@ -202,9 +203,9 @@ static Node *lower_group_norm(Op *op) {
         else if (m != NULL && m->rank == 1 && !last) m = g_unsqueeze(g, m, 6u);
         if (m != NULL) w = g_ew2(g, EW_add, w, m);
     }
+    if (!op_rank(op, w, 4, "the sum of its images")) return NULL;
     op_out(op, 1, g_cast(g, w, elem));
-    if (last) w = g_transpose(g, w, (int[]){0, 3, 1, 2});
-    if (w == NULL) return NULL;
+    if (last) w = g_transpose(g, w, 4, (int[]){0, 3, 1, 2});
     Ix each = ix_divide_exact(g, w->shape[1], ix(g, groups));
     if (each == NULL) return op_error(op, "its channels do not divide by `groups`, %lld", (long long)groups);
     Node *split = g_reshape(g, w, 5, (Ix[]){w->shape[0], ix(g, groups), each, w->shape[2], w->shape[3]});
@@ -215,7 +216,7 @@ static Node *lower_group_norm(Op *op) {
     y = g_ew2(g, EW_mul, y, g_unsqueeze(g, g_cast(g, scale, EL_f32), 6));
     y = g_ew2(g, EW_add, y, g_unsqueeze(g, g_cast(g, shift, EL_f32), 6));
     if (op_int(op, "activation", 0) != 0) y = g_ew2(g, EW_mul, y, g_ew1(g, EW_sigmoid, y));
-    if (last) y = g_transpose(g, y, (int[]){0, 2, 3, 1});
+    if (last) y = g_transpose(g, y, 4, (int[]){0, 2, 3, 1});
     return g_cast(g, y, elem);
 }
 
@@ -239,8 +240,8 @@ static Node *lower_nhwc_conv(Op *op) {
     Graph *g = op->g;
     Node *in[3] = {op_in(op, 0), op_in(op, 1), op_opt(op, 2)};
     if (!op_rank(op, in[0], 4, "its image") || !op_rank(op, in[1], 4, "its weights")) return NULL;
-    for (int i = 0; i < 2; i++) in[i] = g_transpose(g, in[i], first);
-    return g_transpose(g, op_as(op, "Conv", 11, in, in[2] != NULL ? 3 : 2), last);
+    for (int i = 0; i < 2; i++) in[i] = g_transpose(g, in[i], 4, first);
+    return g_transpose(g, op_as(op, "Conv", 11, in, in[2] != NULL ? 3 : 2), 4, last);
 }
 
 static Node *lower_trilu(Op *op) { return op_as(op, "Trilu", 14, op->in, op->nin); }

@@ -85,7 +85,7 @@ static Node *lower_matmul_nbits(Op *op) {
     Node *from = packed ? unpacked(op, g_reshape(g, zero, 2, (Ix[]){N, ix(g, (blocks * b.bits + 7) / 8)}), per, b.bits)
                         : zero != NULL ? g_reshape(g, zero, 2, (Ix[]){N, per}) : NULL;
     Node *of = dequantised(op, q, g_reshape(g, scale, 2, (Ix[]){N, per}), from, K, b, (Elem)a->elem);
-    Node *y = of != NULL ? g_matmul(g, a, g_transpose(g, of, (int[]){1, 0})) : NULL;
+    Node *y = of != NULL ? g_matmul(g, a, g_transpose(g, of, 2, (int[]){1, 0})) : NULL;
     return bias != NULL ? g_ew2(g, EW_add, y, bias) : y;
 }
 
@@ -143,7 +143,7 @@ static Node *channels(Graph *g, Node *x, bool back) {           // channels last
     int perm[G_MAX_RANK];
     for (int d = 0; x != NULL && d < x->rank; d++)
         perm[d] = d == 0 ? 0 : back ? (d == x->rank - 1 ? 1 : d + 1) : d == 1 ? x->rank - 1 : d - 1;
-    return x != NULL ? g_transpose(g, x, perm) : NULL;
+    return x != NULL ? g_transpose(g, x, x->rank, perm) : NULL;
 }
 
 static Node *lower_qlinear_one(Op *op) {
@@ -191,8 +191,8 @@ static Node *lower_qgemm(Op *op) {
     if (zero != NULL && zero->rank == 1 && across) zero = g_unsqueeze(g, zero, 2);
     Node *a = op_centred(g, in[0], op_one(g, in[2])), *b = op_centred(g, in[3], zero);
     if (a == NULL || b == NULL || a->rank != 2 || b->rank != 2) return a && b ? op_error(op, "multiplies matrices") : NULL;
-    if (op_int(op, "transA", 0) != 0) a = g_transpose(g, a, (int[]){1, 0});
-    if (across) b = g_transpose(g, b, (int[]){1, 0});
+    if (op_int(op, "transA", 0) != 0) a = g_transpose(g, a, 2, (int[]){1, 0});
+    if (across) b = g_transpose(g, b, 2, (int[]){1, 0});
     Node *sum = g_matmul(g, a, b);
     if (c != NULL) sum = g_ew2(g, EW_add, sum, c);
     Node *y = g_ew2(g, EW_mul, g_cast(g, sum, EL_f32), scales(g, in[1], in[4]));

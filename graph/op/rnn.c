@@ -281,9 +281,9 @@ static bool given(Op *op, Given *in) {
     in->reverse = op_is(op, "direction", "forward", "reverse");
     if (!in->both && !in->reverse && !op_is(op, "direction", "forward", "forward"))
         return op_error(op, "attribute `direction` must be forward, reverse or bidirectional"), false;
-    if (in->swap) in->x = g_transpose(g, in->x, swapped);
+    if (in->swap) in->x = g_transpose(g, in->x, 3, swapped);
     for (int i = 0; i < MAX_STATE && in->swap; i++)
-        if (in->initial[i] != NULL && in->initial[i]->rank == 3) in->initial[i] = g_transpose(g, in->initial[i], swapped);
+        if (in->initial[i] != NULL && in->initial[i]->rank == 3) in->initial[i] = g_transpose(g, in->initial[i], 3, swapped);
     return true;
 }
 
@@ -346,10 +346,10 @@ static Node *lower_rnn(Op *op) {
     }
     for (int i = 0; i < m.states && op_wants(op, 1 + i); i++) {
         Node *h = g_cast(g, g_concat(g, 0, last[i], D), elem);
-        op_out(op, 1 + i, in.swap && h != NULL ? g_transpose(g, h, swapped) : h);
+        op_out(op, 1 + i, in.swap && h != NULL ? g_transpose(g, h, 3, swapped) : h);
     }
     Node *out = g_cast(g, g_concat(g, 1, y, D), elem);
-    return in.swap && out != NULL ? g_transpose(g, out, (int[]){2, 0, 1, 3}) : out;
+    return in.swap && out != NULL ? g_transpose(g, out, 4, (int[]){2, 0, 1, 3}) : out;
 }
 
 const OpRow ops_rnn[] = {

@@ -117,7 +117,7 @@ static Node *lower_concat(Op *op) {
         int perm[G_MAX_RANK];
         ix_const(rows->shape[0], &count);
         for (int d = 0; d < rows->rank; d++) perm[d] = d == axis ? 0 : d + (d < axis);
-        if ((rows = g_transpose(g, rows, perm)) == NULL) return NULL;
+        if ((rows = g_transpose(g, rows, rows->rank, perm)) == NULL) return NULL;
         for (int d = 0; d < rank && !stacked; d++)
             shape[d] = d == axis ? ix_mul(g, rows->shape[d], rows->shape[d + 1]) : rows->shape[d + (d > axis)];
         item[n++] = stacked ? rows : g_reshape(g, rows, rank, shape);
@@ -141,7 +141,7 @@ static Node *lower_split(Op *op) {
         if ((sizes != NULL && !op_fixed(op, sizes[0], &each)) || !op_fixed(op, x->shape[axis], &total)) return NULL;
         if (each < 1) return op_error(op, "a size is %lld", (long long)each);
         if (total / each >= MAX_ITEMS) return op_error(op, "a sequence of %lld tensors is too long", (long long)(total / each));
-        n = (int)((total + each - 1) / each);
+        n = (int)(total / each) + (total % each != 0);
     }
     Node **item = NEW_N(g->arena, Node *, n + 1);
     Ix at = ix(g, 0);

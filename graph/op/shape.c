@@ -154,7 +154,7 @@ static Node *lower_transpose(Op *op) {
         seen |= 1u << axis;
         perm[d] = (int)axis;
     }
-    return g_transpose(op->g, x, perm);
+    return g_transpose(op->g, x, x->rank, perm);
 }
 
 // [n, c, h, w] and blocks of b x b: depth to space [n, c / b / b, h * b, w * b], and back.
@@ -172,7 +172,7 @@ static Node *lower_depth_to_space(Op *op) {
     Ix split[6] = {s[0], crd ? c : B, B, crd ? B : c, s[2], s[3]};
     Ix shape[4] = {s[0], c, ix_mul(g, s[2], B), ix_mul(g, s[3], B)};
     static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd_perm[] = {0, 1, 4, 2, 5, 3};
-    return g_reshape(g, g_transpose(g, g_reshape(g, x, 6, split), crd ? crd_perm : dcr), 4, shape);
+    return g_reshape(g, g_transpose(g, g_reshape(g, x, 6, split), 6, crd ? crd_perm : dcr), 4, shape);
 }
 
 static Node *lower_space_to_depth(Op *op) {
@@ -187,7 +187,7 @@ static Node *lower_space_to_depth(Op *op) {
         return op_error(op, "its height and width do not divide by `blocksize`, %lld", (long long)b);
     Ix split[6] = {s[0], s[1], h, B, w, B}, shape[4] = {s[0], ix_muli(g, s[1], b * b), h, w};
     static const int dcr[] = {0, 3, 5, 1, 2, 4}, crd[] = {0, 1, 3, 5, 2, 4};
-    return g_reshape(g, g_transpose(g, g_reshape(g, x, 6, split), op_is(op, "mode", "DCR", "CRD") ? crd : dcr), 4,
+    return g_reshape(g, g_transpose(g, g_reshape(g, x, 6, split), 6, op_is(op, "mode", "DCR", "CRD") ? crd : dcr), 4,
                      shape);
 }
 

@@ -84,12 +84,12 @@ static Node *lower_dft(Op *op) {
     perm[n] = x->rank - 1;
     for (int d = 0; d < x->rank; d++) back[perm[d]] = d;
     Ix used = frequencies(g, size, real);                       // longer signals are cut; shorter ones end in zeros
-    Node *signal = g_transpose(g, g_cast(g, x, EL_f64), perm), *y;
+    Node *signal = g_transpose(g, g_cast(g, x, EL_f64), x->rank, perm), *y;
     if (signal != NULL && used != x->shape[axis])
         signal = g_take_range(g, signal, x->rank - 2, ix(g, 0), 1, ix_min(g, used, x->shape[axis]));
     if (real) y = transform(g, doubled(g, signal, size), size, 1, size, true);
     else y = transform(g, signal, frequencies(g, size, onesided), 2, size, inverse);
-    return y != NULL ? g_cast(g, g_transpose(g, y, back), (Elem)x->elem) : NULL;
+    return y != NULL ? g_cast(g, g_transpose(g, y, x->rank, back), (Elem)x->elem) : NULL;
 }
 
 // Frames of the signal, `step` apart, each weighed by the window and transformed: [B, frames, K, 2].
@@ -114,7 +114,7 @@ static Node *lower_stft(Op *op) {
                             g_int(0)); // [B, F, C, width]
     if (window != NULL) parts = g_ew2(g, EW_mul, parts, g_cast(g, window, EL_f64));
     if (parts == NULL) return NULL;
-    parts = g_transpose(g, parts, (int[]){0, 1, 3, 2});
+    parts = g_transpose(g, parts, 4, (int[]){0, 1, 3, 2});
     return g_cast(g, transform(g, parts, frequencies(g, size, op_int(op, "onesided", 1) != 0), 2, size, false),
                   (Elem)x->elem);
 }

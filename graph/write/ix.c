@@ -93,12 +93,6 @@ static void put_less(Kernel *k, Buf *to, Ix e, int outer) {
     if (P_EQUAL < outer) buf_putc(to, ')');
 }
 
-static bool lacks_dim(const Kernel *k, Ix e) {                // one that is no dimension of a parameter
-    bool lacks = false;
-    for (uint32_t i = 0; i < e->n; i++) lacks |= e->arg[i]->kind == IX_DIM && !k_stands_alone(k, e->arg[i], true);
-    return lacks;
-}
-
 static bool is_alias(const Kernel *k, Ix e) {
     bool found = false;
     for (uint32_t i = 0; i < k->alias.n; i++) found |= k->alias.at[i].of == e;
@@ -117,7 +111,7 @@ static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
     for (uint32_t i = 0; i < k->alias.n; i++) {
         KAlias a = k->alias.at[i];
         bool sums = a.of && a.of->kind == IX_SUM && e->kind == IX_SUM;
-        bool head = a.of && k->in_head && a.of->kind == IX_PROD && e->kind == IX_PROD && lacks_dim(k, e);
+        bool head = a.of && k->in_head && a.of->kind == IX_PROD && e->kind == IX_PROD && k_lacks_dim(k, e);
         Ix times = sums || head ? ix_divide_exact(k->g, e, a.of) : NULL;
         if (!times || (times->kind == IX_SUM && !is_alias(k, times)) || (k->in_head && k_lacks_dim(k, times))) continue;
         bool negative = times->kind == IX_CONST && times->value < 0;

@@ -19,7 +19,7 @@ static inline Node *norm(Graph *g, Node *x) {
 }
 
 static inline Node *heads(Graph *g, Node *x, Ix B, Ix T) {
-    return g_transpose(g, g_reshape(g, x, 4, S(B, T, ix(g, 4), ix(g, 16))), (int[]){0, 2, 1, 3});
+    return g_transpose(g, g_reshape(g, x, 4, S(B, T, ix(g, 4), ix(g, 16))), 4, (int[]){0, 2, 1, 3});
 }
 
 // x: [B, T, 64]. turns: what the queries are multiplied by, or NULL; past: where a query sees a key, or NULL.
@@ -29,9 +29,9 @@ static inline Node *layer(Graph *g, Node *x, Ix B, Ix T, Node *turns, Node *past
          *k = heads(g, g_matmul(g, h, weight(g, "k", 64, 64)), B, T);
     Node *v = heads(g, g_matmul(g, h, weight(g, "v", 64, 64)), B, T);
     if (turns) q = g_ew2(g, EW_mul, q, turns);
-    Node *s = g_ew2f(g, EW_mul, g_matmul(g, q, g_transpose(g, k, (int[]){0, 1, 3, 2})), 0.25);
+    Node *s = g_ew2f(g, EW_mul, g_matmul(g, q, g_transpose(g, k, 4, (int[]){0, 1, 3, 2})), 0.25);
     if (past) s = g_where(g, past, s, g_f(g, EL_f32, -3.4e38));
-    Node *o = g_reshape(g, g_transpose(g, g_matmul(g, g_softmax(g, s, 8), v), (int[]){0, 2, 1, 3}), 3, S(B, T, ix(g, 64)));
+    Node *o = g_reshape(g, g_transpose(g, g_matmul(g, g_softmax(g, s, 8), v), 4, (int[]){0, 2, 1, 3}), 3, S(B, T, ix(g, 64)));
     Node *r = g_ew2(g, EW_add, x, g_matmul(g, o, weight(g, "o", 64, 64)));
     Node *n = norm(g, r);
     Node *gate = g_matmul(g, n, weight(g, "gate", 64, 256)), *up = g_matmul(g, n, weight(g, "up", 64, 256));

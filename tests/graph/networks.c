@@ -58,13 +58,13 @@ static Node *conv(Graph *g, Node *x, int64_t channels, int64_t groups, int kerne
     if (groups == 1) {
         Node *b = constant(g, 4, (int64_t[]){channels, c, kernel, kernel}, 0);
         if (kernel == 1) windows = g_squeeze(g, windows, 3u << 4), b = g_squeeze(g, b, 12);
-        Node *a = g_transpose(g, windows, kernel == 1 ? (int[]){0, 2, 3, 1} : (int[]){0, 2, 3, 1, 4, 5});
-        return g_transpose(g, g_contract(g, a, b, 0, 3, 1, kernel == 1 ? 1 : 3, EL_f32, EL_f32), (int[]){0, 3, 1, 2});
+        Node *a = g_transpose(g, windows, kernel == 1 ? 4 : 6, kernel == 1 ? (int[]){0, 2, 3, 1} : (int[]){0, 2, 3, 1, 4, 5});
+        return g_transpose(g, g_contract(g, a, b, 0, 3, 1, kernel == 1 ? 1 : 3, EL_f32, EL_f32), 4, (int[]){0, 3, 1, 2});
     }
-    Node *a = g_transpose(g, windows, (int[]){1, 0, 3, 4, 2, 5, 6}),
+    Node *a = g_transpose(g, windows, 7, (int[]){1, 0, 3, 4, 2, 5, 6}),
          *b = constant(g, 5, (int64_t[]){groups, channels / groups, c, kernel, kernel}, 0);
     Node *y = g_contract(g, a, b, 1, 3, 1, 3, EL_f32, EL_f32);
-    return g_reshape(g, g_transpose(g, y, (int[]){1, 0, 4, 2, 3}), 4, S(x->shape[0], ix(g, channels), out[0], out[1]));
+    return g_reshape(g, g_transpose(g, y, 5, (int[]){1, 0, 4, 2, 3}), 4, S(x->shape[0], ix(g, channels), out[0], out[1]));
 }
 
 static Node *batch_norm(Graph *g, Node *x) {
@@ -107,14 +107,14 @@ static Node *upsampled(Graph *g, Node *x) {
 
 static Node *transformed(Graph *g, Node *x) {                 // pixels as rows, mixed by heads
     Ix c = x->shape[1], n = ix_mul(g, x->shape[2], x->shape[3]), half = ix_divi(g, c, 2);
-    Node *rows = g_transpose(g, g_reshape(g, x, 3, S(x->shape[0], c, n)), (int[]){0, 2, 1});
+    Node *rows = g_transpose(g, g_reshape(g, x, 3, S(x->shape[0], c, n)), 3, (int[]){0, 2, 1});
     Node *q = g_contract(g, rows, constant(g, 2, (int64_t[]){size(x, 1), size(x, 1)}, 0), 0, 2, 1, 1, EL_f32, EL_f32);
-    q = g_transpose(g, g_reshape(g, q, 4, S(x->shape[0], n, ix(g, 2), half)), (int[]){0, 2, 1, 3});
+    q = g_transpose(g, g_reshape(g, q, 4, S(x->shape[0], n, ix(g, 2), half)), 4, (int[]){0, 2, 1, 3});
     q = g_ew2f(g, EW_mul, g_ew1(g, EW_tanh, q), 0.5);
     Node *p = g_softmax(g, g_contract(g, q, q, 2, 1, 1, 1, EL_f32, EL_f32), 8);
-    Node *o = g_contract(g, p, g_transpose(g, q, (int[]){0, 1, 3, 2}), 2, 1, 1, 1, EL_f32, EL_f32);
-    o = g_reshape(g, g_transpose(g, o, (int[]){0, 2, 1, 3}), 3, S(x->shape[0], n, c));
-    return g_reshape_like(g, g_transpose(g, o, (int[]){0, 2, 1}), x);
+    Node *o = g_contract(g, p, g_transpose(g, q, 4, (int[]){0, 1, 3, 2}), 2, 1, 1, 1, EL_f32, EL_f32);
+    o = g_reshape(g, g_transpose(g, o, 4, (int[]){0, 2, 1, 3}), 3, S(x->shape[0], n, c));
+    return g_reshape_like(g, g_transpose(g, o, 3, (int[]){0, 2, 1}), x);
 }
 
 static Node *step(Graph *g, Node *x, Node **other) {

@@ -101,7 +101,7 @@ static void factors_leave_products(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *q = g_input(g, "q", EL_f32, 2, S(ix(g, T), ix(g, D))), *k = g_input(g, "k", EL_f32, 2, S(ix(g, T), ix(g, D)));
-    Node *kt = g_transpose(g, g_ew2f(g, EW_div, k, 4), (int[]){1, 0});
+    Node *kt = g_transpose(g, g_ew2f(g, EW_div, k, 4), 2, (int[]){1, 0});
     const Node *n = simplified(g, g_matmul(g, g_ew2f(g, EW_mul, q, 2), kt));
     GNum v;
     assert_int_equal(n->kind, G_ew);
@@ -116,7 +116,7 @@ static char *attention(Node *(*mask)(Graph *g, Node *scores)) {
     Ix H = ix(g, 2), t = ix(g, T), d = ix(g, D);
     Node *q = g_input(g, "q", EL_f32, 3, S(H, t, d)), *k = g_input(g, "k", EL_f32, 3, S(H, t, d)),
          *v = g_input(g, "v", EL_f32, 3, S(H, t, d));
-    Node *s = mask(g, g_matmul(g, q, g_transpose(g, k, (int[]){0, 2, 1})));
+    Node *s = mask(g, g_matmul(g, q, g_transpose(g, k, 3, (int[]){0, 2, 1})));
     g_output(g, "y", g_matmul(g, g_softmax(g, s, 4), v));
     Buf text = {0}, err = {0};
     assert_true(graph_write(g, NULL, &text, &err));
@@ -174,7 +174,7 @@ static void few_tiles_are_short(void **state) {
         Ix h = ix(g, rows[i].heads), t = ix(g, rows[i].keys), d = ix(g, 64);
         Node *q = g_input(g, "q", EL_bf16, 3, S(h, t, d)), *k = g_input(g, "k", EL_bf16, 3, S(h, t, d)),
              *v = g_input(g, "v", EL_bf16, 3, S(h, t, d));
-        Node *s = g_cast(g, g_matmul(g, q, g_transpose(g, k, (int[]){0, 2, 1})), EL_f32);
+        Node *s = g_cast(g, g_matmul(g, q, g_transpose(g, k, 3, (int[]){0, 2, 1})), EL_f32);
         Node *seen = g_ew2(g, EW_le, g_iota(g, EL_i64, 2, S(t, t), 1), g_iota(g, EL_i64, 2, S(t, t), 0));
         if (rows[i].causal) s = g_where(g, seen, s, g_f(g, EL_f32, -INFINITY));
         g_output(g, "y", g_matmul(g, g_cast(g, g_softmax(g, s, 4), EL_bf16), v));
@@ -193,7 +193,7 @@ static void few_tiles_are_short(void **state) {
 static Node *turned(Graph *g, Node *x, Node *table, int first, int heads) {
     Node *h = g_reshape(g, g_take_range(g, x, 1, ix(g, first * D), 1, ix(g, heads * D)), 3,
                         S(ix(g, T), ix(g, heads), ix(g, D)));
-    h = g_transpose(g, h, (int[]){1, 0, 2});
+    h = g_transpose(g, h, 3, (int[]){1, 0, 2});
     Node *low = g_take_range(g, h, 2, ix(g, 0), 1, ix(g, D / 2)),
          *high = g_take_range(g, h, 2, ix(g, D / 2), 1, ix(g, D / 2));
     Node *half = g_concat(g, 2, (Node *[]){g_ew1(g, EW_neg, high), low}, 2);
@@ -210,7 +210,7 @@ static void functions_of_neighbours_are_one(void **state) {
         Node *q = turned(g, x, t, 0, 4), *k = turned(g, x, other ? u : t, 4, 2);
         Ix coord[3] = {ix_divi(g, ix_axis(g, 0, ix(g, 4)), 2), ix_axis(g, 1, ix(g, T)), ix_axis(g, 2, ix(g, D))};
         k = g_view(g, k, 3, S(ix(g, 4), ix(g, T), ix(g, D)), coord, NULL, g_int(0));        // each for two queries
-        const Node *y = simplified(g, g_matmul(g, q, g_transpose(g, k, (int[]){0, 2, 1})));
+        const Node *y = simplified(g, g_matmul(g, q, g_transpose(g, k, 3, (int[]){0, 2, 1})));
         const Node *a = y->src[0], *b = y->src[1];
         while (a->kind == G_view) a = a->src[0];
         while (b->kind == G_view) b = b->src[0];

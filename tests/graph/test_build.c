@@ -16,15 +16,15 @@ static void movement_that_does_nothing_vanishes(void **state) {
     Ix B = ix_dim(g, "B"), S = ix_dim(g, "S");
     Node *x = g_input(g, "x", EL_f32, 3, (Ix[]){B, S, ix(g, 768)});
     Node *h = g_reshape(g, x, 4, (Ix[]){B, S, ix(g, 12), ix(g, 64)});
-    Node *t = g_transpose(g, h, (int[]){0, 2, 1, 3});
-    Node *back = g_reshape(g, g_transpose(g, t, (int[]){0, 2, 1, 3}), 3, (Ix[]){B, S, ix(g, -1)});
+    Node *t = g_transpose(g, h, 4, (int[]){0, 2, 1, 3});
+    Node *back = g_reshape(g, g_transpose(g, t, 4, (int[]){0, 2, 1, 3}), 3, (Ix[]){B, S, ix(g, -1)});
     assert_ptr_equal(back, x);
     Node *flat = g_reshape(g, g_reshape(g, x, 1, (Ix[]){ix(g, -1)}), 3, (Ix[]){B, S, ix(g, 768)});
     assert_ptr_equal(flat, x);
     Node *k = g_transpose(
         g,
-        g_reshape(g, g_transpose(g, g_reshape(g, t, 3, (Ix[]){ix(g, -1), S, ix(g, 64)}), (int[]){0, 2, 1}), 4,
-                  (Ix[]){B, ix(g, 12), ix(g, 64), S}),
+        g_reshape(g, g_transpose(g, g_reshape(g, t, 3, (Ix[]){ix(g, -1), S, ix(g, 64)}), 3, (int[]){0, 2, 1}), 4,
+                  (Ix[]){B, ix(g, 12), ix(g, 64), S}), 4,
         (int[]){0, 1, 3, 2});
     assert_ptr_equal(k, t);
     Node *cut = g_slice(
@@ -43,12 +43,12 @@ static void scatters_into_reordered_data(void **state) {
     Ix B = ix_dim(g, "B"), S = ix_dim(g, "S"), T = ix_dim(g, "T");
     Node *cache = g_input(g, "cache", EL_f32, 4, (Ix[]){B, ix(g, 1), S, ix(g, 64)}), *at = g_input(g, "at", EL_i64, 2, (Ix[]){T, ix(g, 1)}),
          *rows = g_input(g, "rows", EL_f32, 4, (Ix[]){T, B, ix(g, 1), ix(g, 64)});
-    Node *outer = g_transpose(g, cache, (int[]){2, 0, 1, 3}), *put = g_scatter_nd(g, GR_none, outer, at, rows);
-    Node *back = g_transpose(g, put, (int[]){1, 2, 0, 3});
+    Node *outer = g_transpose(g, cache, 4, (int[]){2, 0, 1, 3}), *put = g_scatter_nd(g, GR_none, outer, at, rows);
+    Node *back = g_transpose(g, put, 4, (int[]){1, 2, 0, 3});
     assert_int_equal(back->kind, G_scatter);
     assert_ptr_equal(back->src[0], cache);
     Node *pad = g_pad(g, cache, (Ix[]){ix(g, 0), ix(g, 0), ix(g, 1), ix(g, 0)}, (Ix[]){ix(g, 0), ix(g, 0), ix(g, 0), ix(g, 0)}, GP_constant, g_int(0));
-    Node *other = g_scatter_nd(g, GR_none, g_transpose(g, pad, (int[]){2, 0, 1, 3}), at, rows);   // has elements that the cache has not
+    Node *other = g_scatter_nd(g, GR_none, g_transpose(g, pad, 4, (int[]){2, 0, 1, 3}), at, rows);   // has elements that the cache has not
     assert_int_equal(other->kind, G_scatter);
     assert_null(g_failed(g));
     graph_free(g);

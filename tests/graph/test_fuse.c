@@ -105,8 +105,8 @@ static Node *conv(Graph *g, Node *x, const char *name, int64_t channels) {
     Node *windows = g_windows(g, x, 2, 2, x->shape + 2, S(three, three), (int64_t[]){1, 1}, (int64_t[]){1, 1},
                               S(one, one), g_int(0));
     Node *w = constant(g, name, 4, (int64_t[]){channels, c, 3, 3});
-    Node *y = g_contract(g, g_transpose(g, windows, (int[]){0, 2, 3, 1, 4, 5}), w, 0, 3, 1, 3, EL_f32, EL_f32);
-    return g_transpose(g, y, (int[]){0, 3, 1, 2});
+    Node *y = g_contract(g, g_transpose(g, windows, 6, (int[]){0, 2, 3, 1, 4, 5}), w, 0, 3, 1, 3, EL_f32, EL_f32);
+    return g_transpose(g, y, 4, (int[]){0, 3, 1, 2});
 }
 
 static Node *channel(Graph *g, const char *name, int64_t n) {
@@ -256,7 +256,7 @@ static void parts_lie_in_their_places(void **state) {
         if (how == 3) g_output(g, "max", g_reduce(g, GR_max, part[1], 2, false));
         if (how == 5) part[0] = g_ew1(g, EW_tanh, x), part[1] = g_ew1(g, EW_exp, x);
         Node *all = g_concat(g, 1, part, 3);
-        g_output(g, "y", how == 1 ? g_transpose(g, all, (int[]){1, 0}) : all);
+        g_output(g, "y", how == 1 ? g_transpose(g, all, 2, (int[]){1, 0}) : all);
         graph_simplify(g);
         Fusion *f = graph_fuse(g);
         assert_non_null(f);
@@ -317,8 +317,8 @@ static void groups_of_few_channels(void **state) {
     Node *windows = g_windows(g, apart, 3, 2, apart->shape + 3, S(three, three), (int64_t[]){1, 1}, (int64_t[]){1, 1},
                               S(one, one), g_int(0));
     Node *w = constant(g, "w", 5, (int64_t[]){32, 4, 4, 3, 3});
-    Node *y = g_contract(g, g_transpose(g, windows, (int[]){1, 0, 3, 4, 2, 5, 6}), w, 1, 3, 1, 3, EL_f32, EL_f32);
-    g_output(g, "y", relu(g, g_reshape(g, g_transpose(g, y, (int[]){1, 0, 4, 2, 3}), 4, S(N, ix(g, 128), H, H))));
+    Node *y = g_contract(g, g_transpose(g, windows, 7, (int[]){1, 0, 3, 4, 2, 5, 6}), w, 1, 3, 1, 3, EL_f32, EL_f32);
+    g_output(g, "y", relu(g, g_reshape(g, g_transpose(g, y, 5, (int[]){1, 0, 4, 2, 3}), 4, S(N, ix(g, 128), H, H))));
     graph_simplify(g);
     Fusion *f = graph_fuse(g);
     assert_non_null(f);
@@ -380,7 +380,7 @@ static void patches_are_rows(void **state) {
     Node *windows = g_windows(g, x, 2, 2, S(places, places), S(sixteen, sixteen), (int64_t[]){16, 16},
                               (int64_t[]){1, 1}, S(ix(g, 0), ix(g, 0)), g_int(0));
     Node *w = constant(g, "w", 4, (int64_t[]){32, 3, 16, 16});
-    g_output(g, "y", g_contract(g, g_transpose(g, windows, (int[]){0, 2, 3, 1, 4, 5}), w, 0, 3, 1, 3, EL_f32, EL_f32));
+    g_output(g, "y", g_contract(g, g_transpose(g, windows, 6, (int[]){0, 2, 3, 1, 4, 5}), w, 0, 3, 1, 3, EL_f32, EL_f32));
     Buf text = {0}, err = {0};
     assert_true(graph_write(g, "w.onnx", &text, &err));
     assert_non_null(strstr(text.p, "for k in 768 by"));
@@ -475,7 +475,7 @@ static void results_of_the_same_are_one_kernel(void **state) {
         other = g_ew1(g, EW_cos, x);
         if (which == 2) other = g_reduce(g, GR_sum, other, 1u << 1, true);
         if (which == 3) other = g_ew2(g, EW_add, other, g_expand(g, g_reduce(g, GR_sum, y, 1u << 1, true), 2, S(M, N)));
-        if (which == 4) other = g_transpose(g, other, (int[]){1, 0});
+        if (which == 4) other = g_transpose(g, other, 2, (int[]){1, 0});
         g_output(g, "y", y);
         g_output(g, "other", other);
         int n = kernels_of(g);

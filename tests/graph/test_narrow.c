@@ -18,7 +18,7 @@ static Node *angles(Graph *g, Ix T) {
     float f[16];
     for (int i = 0; i < 16; i++) f[i] = 1.0f / (float)(i + 1);
     Node *freq = g_const(g, EL_f32, 2, (int64_t[]){16, 1}, f);
-    return g_ew1(g, EW_cos, g_matmul(g, g_iota(g, EL_f32, 2, S(T, ix(g, 1)), 0), g_transpose(g, freq, (int[]){1, 0})));
+    return g_ew1(g, EW_cos, g_matmul(g, g_iota(g, EL_f32, 2, S(T, ix(g, 1)), 0), g_transpose(g, freq, 2, (int[]){1, 0})));
 }
 
 static Graph *layers(int n) {

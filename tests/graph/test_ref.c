@@ -125,8 +125,8 @@ static void views(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     Node *x = data_f(g, 2, I(2, 3), F(1, 2, 3, 4, 5, 6));
-    gives_f(g, g_transpose(g, x, (int[]){1, 0}), 2, I(3, 2), F(1, 4, 2, 5, 3, 6));
-    gives_f(g, g_reshape(g, g_transpose(g, x, (int[]){1, 0}), 2, S(ix(g, 2), ix(g, 3))), 2, I(2, 3), F(1, 4, 2, 5, 3, 6));
+    gives_f(g, g_transpose(g, x, 2, (int[]){1, 0}), 2, I(3, 2), F(1, 4, 2, 5, 3, 6));
+    gives_f(g, g_reshape(g, g_transpose(g, x, 2, (int[]){1, 0}), 2, S(ix(g, 2), ix(g, 3))), 2, I(2, 3), F(1, 4, 2, 5, 3, 6));
     gives_f(g, g_slice(g, x, 1, ix(g, -1), ix(g, INT64_MIN), -2), 2, I(2, 2), F(3, 1, 6, 4));
     gives_f(g, g_slice(g, x, 1, ix(g, 1), ix(g, INT64_MAX), 1), 2, I(2, 2), F(2, 3, 5, 6));
     gives_f(g, g_slice(g, x, 0, ix(g, 5), NULL, 1), 2, I(0, 3), F(0));
@@ -164,7 +164,7 @@ static void gathers_and_scatters(void **state) {
     gives_f(g, g_scatter_elements(g, GR_sum, x, data_i(g, 2, I(2, 2), I(0, 1, 0, -1)), u, 0), 2, I(3, 2),
             F(41, 2, 3, 24, 5, 46));
     gives_f(g, g_scatter_nd(g, GR_none, x, data_i(g, 2, I(2, 1), I(2, 0)), u), 2, I(3, 2), F(30, 40, 3, 4, 10, 20));
-    gives_f(g, g_scatter_nd(g, GR_none, g_transpose(g, x, (int[]){1, 0}), data_i(g, 2, I(2, 2), I(0, 2, 1, 0)), data_f(g, 1, I(2), F(50, 60))), 2, I(2, 3),
+    gives_f(g, g_scatter_nd(g, GR_none, g_transpose(g, x, 2, (int[]){1, 0}), data_i(g, 2, I(2, 2), I(0, 2, 1, 0)), data_f(g, 1, I(2), F(50, 60))), 2, I(2, 3),
             F(1, 3, 50, 60, 4, 6));
     gives_f(g, g_scatter_nd(g, GR_max, x, data_i(g, 2, I(2, 1), I(2, 2)), u), 2, I(3, 2), F(1, 2, 3, 4, 30, 40));
     char error[200];
@@ -386,7 +386,7 @@ static void random_chains_of_movement(void **state) {
                     for (int i = 0; i < a.rank; i++) flat = flat * a.shape[i] + from[i];
                     b.v[k] = a.v[flat];
                 }
-                x = g_transpose(g, x, perm);
+                x = g_transpose(g, x, x->rank, perm);
                 break;
             }
             default: {                                       // padding, or a slice, or a flip of one axis

@@ -194,7 +194,7 @@ static void what_has_no_elements_is_not_computed(void **unused) {
         if (which == 1) check_alone(g, g_reduce(g, GR_sum, x, 1, false), 0, 3);
         if (which == 2) check_alone(g, g_reduce(g, GR_prod, x, 3, false), 1, 1);
         if (which == 3) check_alone(g, g_pad(g, x, before, after, GP_constant, g_float(2.5)), 2.5f, 6);
-        if (which == 4) check_alone(g, g_contract(g, g_transpose(g, x, (int[]){1, 0}), g_transpose(g, x, (int[]){1, 0}), 0, 1, 1, 1, EL_f32, EL_f32), 0, 9);
+        if (which == 4) check_alone(g, g_contract(g, g_transpose(g, x, 2, (int[]){1, 0}), g_transpose(g, x, 2, (int[]){1, 0}), 0, 1, 1, 1, EL_f32, EL_f32), 0, 9);
     }
 }
 
