@@ -19,7 +19,18 @@ static const char *param_like(Kernel *k, const Node *n, bool out) {
     return strlen(name) > 12 || strcmp(name, "weight") == 0 ? "w" : name;
 }
 
-enum { LONG_NAME = 40 };                                     // of a dimension that is more than a name
+// Of a dimension that is more than a name: as long as that a name made from it still says what it is, a product more
+// than a quotient.
+enum { LONG_PRODUCT = 40, LONG_QUOTIENT = 12 };
+
+static const char *name_of_size(Kernel *k, Ix size) {
+    Buf b = {0};
+    ix_print(&b, k->g, size, NULL);
+    const char *like = g_identifier(k->arena, b.p, "N");
+    bool plain = strlen(like) <= (strchr(b.p, '/') != NULL ? LONG_QUOTIENT : LONG_PRODUCT);
+    buf_free(&b);
+    return k_name(k, plain ? like : "N");
+}
 
 static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool out, Ix parts, int64_t part) {
     for (uint32_t i = 0; i < k->params.n; i++) {
@@ -34,11 +45,7 @@ static int param_of(Kernel *k, const Node *n, int rank, const Ix *shape, bool ou
         bool known = shape[i]->kind == IX_CONST || shape[i]->kind == IX_DIM;
         for (uint32_t a = 0; a < k->alias.n; a++) known |= k->alias.at[a].of == shape[i];
         if (known) continue;
-        Buf b = {0};
-        ix_print(&b, k->g, shape[i], NULL);
-        const char *like = g_identifier(k->arena, b.p, "N");
-        const char *name = k_name(k, strlen(like) > LONG_NAME ? "N" : like);
-        buf_free(&b);
+        const char *name = name_of_size(k, shape[i]);
         vec_push(k->arena, &k->alias, ((KAlias){shape[i], name}));
         vec_push(k->arena, &k->named, name);
     }
