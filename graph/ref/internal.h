@@ -39,6 +39,7 @@ typedef struct Run {
     int    *uses;                // by node id: how often it is still needed
     RPlan ***plan;               // by node id of loop and if: one for each body
     const Node **maker;          // by dimension: of data-dependent ones
+    bool         makers;         // are there any?
     int64_t *dims;
     bool   *bound;
     bool   *required;            // by number of requirement: it was checked

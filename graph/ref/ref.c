@@ -233,18 +233,27 @@ static RPlan **plans_of(Run *r, const Node *n) {
     return r->plan[n->id];
 }
 
-// The nodes whose data-dependent sizes occur in e: they must run too.
-static void need_makers(Run *r, bool *needed, Ix e) {
+typedef VEC(const Node *) NodeList;
+
+// The nodes that find the data-dependent sizes in e: they must run, too, and before.
+static void makers_in(const Run *r, Ix e, NodeList *to) {
     if (!e || !e->has_dim) {
-        if (e && e->kind == IX_AXIS) need_makers(r, needed, e->arg[0]);
+        if (e && e->kind == IX_AXIS) makers_in(r, e->arg[0], to);
         return;
     }
-    if (e->kind == IX_DIM && r->maker[e->value]) needed[r->maker[e->value]->id] = true;
-    for (uint32_t i = 0; i < e->n; i++) need_makers(r, needed, e->arg[i]);
+    if (e->kind == IX_DIM && r->maker[e->value]) vec_push(r->arena, to, r->maker[e->value]);
+    for (uint32_t i = 0; i < e->n; i++) makers_in(r, e->arg[i], to);
 }
 
-static bool find_makers(Run *r) {
-    bool any = false;
+static NodeList makers_of(const Run *r, const Node *n) {
+    NodeList all = {0};
+    for (int k = 0; r->makers && k < n->rank; k++) makers_in(r, n->shape[k], &all);
+    if (r->makers && n->kind == G_index) makers_in(r, n->index.expr, &all);
+    for (int k = 0; r->makers && n->kind == G_view && k < n->src[0]->rank; k++) makers_in(r, n->view.coord[k], &all);
+    return all;
+}
+
+static void find_makers(Run *r) {
     for (uint32_t i = 0; i < r->g->nodes.n; i++) {
         int count;
         const GType *t = g_results(r->g->nodes.at[i], &count);
@@ -253,36 +262,54 @@ static bool find_makers(Run *r) {
                 Ix e = t[k].shape[d];
                 if (e->kind != IX_DIM || !ix_dim_info(r->g, e)->data_dependent || r->bound[e->value]) continue;
                 r->maker[e->value] = r->g->nodes.at[i];
-                any = true;
+                r->makers = true;
             }
     }
-    return any;
 }
 
-// Marks what the marked nodes need, users before sources.
+// Marks what the marked nodes need, users before sources. What finds a size may stand behind what has it: passes over the graph make it anew.
 static void reach(Run *r, bool *needed) {
-    bool makers = find_makers(r);
+    find_makers(r);
     for (uint32_t i = r->g->nodes.n; i-- > 0;) {
         const Node *n = r->g->nodes.at[i];
         if (!needed[i] || r->given[i]) continue;
         for (uint32_t k = 0; k < n->nsrc; k++) needed[n->src[k]->id] = true;
-        for (int k = 0; makers && k < n->rank; k++) need_makers(r, needed, n->shape[k]);
-        if (makers && n->kind == G_index) need_makers(r, needed, n->index.expr);
-        for (int k = 0; makers && n->kind == G_view && k < n->src[0]->rank; k++) need_makers(r, needed, n->view.coord[k]);
         for (int b = 0; b < bodies(n); b++) {
             RPlan *p = plans_of(r, n)[b];
             for (int k = 0; k < p->ncaptures; k++) needed[p->capture[k]->id] = true;
         }
+        NodeList makers = makers_of(r, n);
+        for (uint32_t k = 0; k < makers.n; k++) {
+            uint32_t id = makers.at[k]->id;
+            if (!needed[id] && id > i) i = id + 1;
+            needed[id] = true;
+        }
     }
+}
+
+typedef struct Order { const bool *wanted; bool *placed; VEC(Node *) nodes; } Order;
+
+// Behind its sources, and behind what finds its sizes.
+static void place(Run *r, Order *o, const Node *n) {
+    if (o->placed[n->id] || !o->wanted[n->id]) return;
+    o->placed[n->id] = true;
+    NodeList makers = r->given[n->id] ? (NodeList){0} : makers_of(r, n);
+    for (uint32_t k = 0; k < makers.n; k++) place(r, o, makers.at[k]);
+    for (uint32_t k = 0; k < n->nsrc && !r->given[n->id]; k++) place(r, o, n->src[k]);
+    for (int b = 0; b < bodies(n) && !r->given[n->id]; b++)
+        for (int k = 0; k < plans_of(r, n)[b]->ncaptures; k++) place(r, o, plans_of(r, n)[b]->capture[k]);
+    vec_push(r->arena, &o->nodes, r->g->nodes.at[n->id]);
 }
 
 static RPlan *plan_make(Run *r, const bool *needed, const bool *inner) {
     RPlan *p = NEW(r->arena, RPlan);
-    VEC(Node *) nodes = {0};
-    for (uint32_t i = 0; i < r->g->nodes.n; i++)
-        if (needed[i] && (!inner || inner[i])) vec_push(r->arena, &nodes, r->g->nodes.at[i]);
-    p->node = nodes.at;
-    p->n = (int)nodes.n;
+    uint32_t count = r->g->nodes.n;
+    bool *wanted = NEW_N(r->arena, bool, count);
+    for (uint32_t i = 0; i < count; i++) wanted[i] = needed[i] && (!inner || inner[i]);
+    Order o = {.wanted = wanted, .placed = NEW_N(r->arena, bool, count)};
+    for (uint32_t i = 0; i < count; i++) place(r, &o, r->g->nodes.at[i]);
+    p->node = o.nodes.at;
+    p->n = (int)o.nodes.n;
     return p;
 }
 
