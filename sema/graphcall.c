@@ -62,6 +62,15 @@ static Ent made_by(Grapher *g, const LaunchCall *l, const TTensor *p, const Ent 
 
 static Ent graph_copy(Grapher *g, Ent v, Span at);
 
+// What a launch gives: its `out` tensors; without any, what it updates; and of both, where the caller has names for both, those values
+// that it updates in a copy.
+static Ent given_by(Grapher *g, const LaunchCall *l, Ent *outs, int n, Ent *updated, int nupdated) {
+    int all = n;
+    for (int i = 0; i < nupdated; i++)
+        if (n == 0 || !graph_in_state(g, updated[i].tensor->t->param)) outs[all++] = updated[i];
+    return launch_tuple(g->c, outs, n == 0 || l->nwant == all ? all : n, l->call->span);
+}
+
 static Ent add_launch(Grapher *g, LaunchCall *l, TKernel *k, const Ent *dim, Schedule schedule) {
     Check *c = g->c;
     TGLaunch launch = {.span = l->call->span, .path = g->level->path, .kernel = k, .schedule = schedule, .fixed = true};
@@ -109,7 +118,7 @@ static Ent add_launch(Grapher *g, LaunchCall *l, TKernel *k, const Ent *dim, Sch
         return ent_error(c);
     }
     vec_push(c->a, &g->launches, launch);
-    return n ? launch_tuple(c, outs, n, l->call->span) : launch_tuple(c, updated, nupdated, l->call->span);
+    return given_by(g, l, outs, n, updated, nupdated);
 }
 
 static Ent launch_kernel(Grapher *g, LaunchCall *l, Schedule schedule) {

@@ -377,6 +377,7 @@ typedef struct LaunchCall {
     Ent        *arg;                    // by parameter of the item
     Span       *at;
     const TensorRef **want;             // by result, in order: what the caller declares of it, or NULL
+    int         nwant;                  // names that the caller has for results
     Schedule  *schedule;                // to be completed, with what the kernel leaves open; NULL: nothing is chosen
 } LaunchCall;
 typedef Ent (*EvalArg)(void *ctx, const Node *n);

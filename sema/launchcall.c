@@ -53,7 +53,7 @@ static bool captures(Check *c, const Node *n, const Scope *env, const Lambdas *i
 LaunchCall *launch_call(Check *c, const Node *item, const Node *call, const TensorRef *const *want, int nwant) {
     LaunchCall *l = NEW(c->a, LaunchCall);
     int np = item->kid[1] ? (int)item->kid[1]->nkid : 0;
-    *l = (LaunchCall){.item = item, .call = call, .nparams = np};
+    *l = (LaunchCall){.item = item, .call = call, .nparams = np, .nwant = nwant};
     l->set = NEW_N(c->a, SemaValue, call->kid[1] ? call->kid[1]->nkid + 1 : 1);
     l->arg = NEW_N(c->a, Ent, np + 1);
     l->at = NEW_N(c->a, Span, np + 1);
