@@ -223,6 +223,10 @@ static bool align(Row *r) {
     collect(r);
     if (!r->n || !renames_well(r) || divides(r) || others(r)) return false;
     int unit = AT_ONCE / r->least;
+    for (int i = 0; i < r->axes; i++) {
+        const Op *loop = r->axis[i]->parent->owner;
+        if (loop && !trips_regroup(r->f, loop)) return false;
+    }
     for (int i = 0; i < r->axes; i++) if (!begins_well(r, r->axis[i], unit)) return false;
     if (!trips_have_room(r, unit)) return false;
     for (int i = 0; i < r->n; i++) {
@@ -241,6 +245,7 @@ static bool align(Row *r) {
     for (int i = 0; i < r->axes; i++) {
         Op *axis = r->axis[i];
         if (!walks(r, axis)) fact_assume(r->facts, launch_join_const(r->f->arena, L_LE, launch_join_const(r->f->arena, L_ADD, r->length, unit - 1), axis->imm));
+        axis->flags &= ~AXIS_FULL;                             // a first trip's places before the row
         op_add_operand(r->f, axis, moved);
     }
     for (int i = 0; i < r->n; i++) r->op[i]->flags |= FROM_16;
@@ -248,16 +253,15 @@ static bool align(Row *r) {
     return true;
 }
 
+// The first axis that a row does not fill says which row it is; all that end with it are of it.
 bool align_rows(Fn *f) {
     Row r = {.f = f, .facts = facts_new(f)};
     if (!f->fast || !simple(&r)) return false;
-    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
-        LExpr length;
-        if (op->code != OP_T_axis || op->nin > 2 || op->flags & AXIS_FULL || !host_expr(r.facts, op->in[1], &length)) continue;
-        if (r.axes ? op->in[1] != r.end : op->imm < SHORTEST_ROW || !stands_before(op->in[1], at_top(op))) continue;
+    for (Op *op = op_walk(&f->body, NULL); op && !r.end; op = op_walk(&f->body, op))
+        if (op->code == OP_T_axis && op->nin == 2 && !(op->flags & AXIS_FULL) && op->imm >= SHORTEST_ROW && stands_before(op->in[1], at_top(op)) && host_expr(r.facts, op->in[1], &r.length)) r.end = op->in[1];
+    for (Op *op = op_walk(&f->body, NULL); op && r.end; op = op_walk(&f->body, op)) {
+        if (op->code != OP_T_axis || op->nin > 2 || op->in[1] != r.end) continue;
         if (r.axes == MOST) return false;
-        r.end = op->in[1];
-        r.length = length;
         r.axis[r.axes++] = op;
     }
     return r.axes && align(&r);

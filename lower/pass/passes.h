@@ -54,6 +54,10 @@ bool of_program(const Val *v);                          // made of that number, 
 bool loads_own(const Op *load);                         // not what all programs load alike, as weights
 bool is_neutral(const Val *v, double x);                // the number x in every lane
 
+// ---- regroup.c -----------------------------------------------------------------------------------
+
+bool trips_regroup(const Fn *f, const Op *loop);        // it comes to the same if its trips take other stretches of the same row
+
 // ---- merge.c: what `merge` says of a loop's parts ------------------------------------------------
 
 Op  *merge_of(const Op *loop);                          // NULL: it has none

@@ -21,6 +21,7 @@
 #include "tests/random/generate.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // What is reduced: how parts are joined, and whether the order changes bits. A type of NULL is that of the values.
 typedef struct Kind { const char *type, *begin, *each, *join; bool exact; } Kind;
@@ -79,7 +80,7 @@ static const char *const ends[] = {
 };
 
 static void whole_rows(Draw *d, uint32_t keep, Program *p, Buf *text) {
-    static const int64_t lengths[] = {1, 3, 31, 64, 100, 128, 250, 333, 512, 777, 1000, 1024, 2000};
+    static const int64_t lengths[] = {1, 3, 31, 64, 100, 128, 129, 250, 255, 333, 511, 512, 577, 777, 1000, 1001, 1024, 2000};
     int64_t n = PICK(d, lengths), lanes = 1;
     while (lanes < n) lanes *= 2;
     if (chance(d, 40)) lanes *= 2;
@@ -115,12 +116,79 @@ static void whole_rows(Draw *d, uint32_t keep, Program *p, Buf *text) {
     buf_free(&params), buf_free(&body), buf_free(&v);
 }
 
-void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
-    static const int64_t lengths[] = {1, 5, 64, 100, 128, 333, 1000, 1024, 2049, 4096, 5000, 8192, 9000}, counts[] = {1, 2, 3, 7, 16, 33};
+static bool in_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+
+// N as the number that it is: an instance for rows of one length.
+static void known_length(int64_t n, Buf *text) {
+    Buf was = *text;
+    *text = (Buf){0};
+    for (const char *c = was.p; *c; c++) {
+        if (*c == 'N' && !in_word(c[1]) && !in_word(c[-1])) buf_printf(text, "%lld", (long long)n);
+        else buf_add(text, c, 1);
+    }
+    buf_free(&was);
+}
+
+// Rows of a known length that 16 bytes do not divide, each a program's: moved together from where 16 bytes begin (the pass `align`).
+static const char *const odd_steps[] = {
+    "abs(%s)", "max(%s, 0.25)", "%s * 0.5", "%s + n * 0.25", "%s + (n & 3)", "where(n > 5, %s, 0.5)", "cummax(%s over n)", "cummin(%s over n, reverse = true)",
+    "cummax(%s over n, exclusive = true, reverse = true)", "cumsum((%s > 0.0) as i32 over n) as f32", "%s - max(%s over n)", "where(%s > min(%s over n), 1.5, 0.25)", "%s - z[%s]",
+};
+static const char *const odd_ends[] = {"max(%s over n)", "min(%s over n)", "sum((%s > 0.25) as i32 over n) as f32", "max(where(%s > 0.5, n, 0) over n) as f32"};
+
+static void odd_rows(Draw *d, uint32_t keep, Program *p, Buf *text) {
+    static const int64_t lengths[] = {129, 130, 191, 255, 257, 333, 511, 577, 633, 1001, 1021, 2039, 2047, 3001, 4097, 5003};
+    static const char *const types[] = {"f32", "bf16", "f16", "f32", "i8", "f8e4m3"};
+    int64_t n = PICK(d, lengths), lanes = chance(d, 50) ? (n + 15) / 16 * 16 + 16 : 256;
+    while (lanes < n) lanes *= 2;
+    bool trips = chance(d, 40), batch = chance(d, 20), z = false;
+    const char *e = PICK(d, types), *more = batch ? "J, " : "", *at = batch ? "m, j, n" : "m, n";
+    int64_t step = 32LL << roll(d, 6);
+    Buf params = {0}, body = {0}, v = {0};
+    if (trips) buf_puts(&body, "    var s1 = -inf;  var s2 = -inf;\n");
+    int loops = trips ? 1 + (int)roll(d, 3) : 1;
+    for (int l = 0; l < loops; l++) {
+        if (trips) buf_printf(&body, "    for n in %lld by %lld {\n", (long long)n, (long long)step);
+        else buf_printf(&body, "    let n = %lld by %lld;\n", (long long)n, (long long)lanes);
+        buf_free(&v), v = (Buf){0};
+        buf_printf(&v, "(x[%s] as f32)", at);
+        for (int i = 0, count = (int)roll(d, 4); i < count; i++) {
+            const char *form = PICK(d, odd_steps);
+            bool other = strstr(form, "z[") != NULL;
+            z |= other;
+            buf_printf(&body, "    let t%d%d = ", l, i);
+            buf_printf(&body, form, v.p, other ? at : v.p);
+            buf_puts(&body, ";\n");
+            buf_free(&v), v = (Buf){0};
+            buf_printf(&v, "t%d%d", l, i);
+        }
+        if (l + 1 == loops && keep & 1) buf_printf(&body, "    y0[%s] = (%s%s) as %s;\n", at, v.p, trips && chance(d, 50) ? " + max(s1, 0)" : "", e);
+        for (int i = 1; i < 3; i++) {
+            Buf end = {0};
+            buf_printf(&end, PICK(d, odd_ends), v.p);
+            if (trips) buf_printf(&body, "    s%d = max(s%d, %s);\n", i, i, end.p);
+            else if (keep >> i & 1) buf_printf(&body, "    y%d[m%s] = %s;\n", i, batch ? ", j" : "", end.p);
+            buf_free(&end);
+        }
+        if (trips) buf_puts(&body, "    }\n");
+    }
+    for (int i = 1; trips && i < 3; i++) if (keep >> i & 1) buf_printf(&body, "    y%d[m%s] = s%d;\n", i, batch ? ", j" : "", i);
+    buf_printf(&params, "x: %s[M, %s%lld]", e, more, (long long)n);
+    if (z) buf_printf(&params, ", z: %s[M, %s%lld]", PICK(d, types), more, (long long)n);
+    if (keep & 1) buf_printf(&params, ", y0: out %s[M, %s%lld]", e, more, (long long)n);
+    for (int i = 1; i < 3; i++) if (keep >> i & 1) buf_printf(&params, ", y%d: out f32[M%s]", i, batch ? ", J" : "");
+    *p = (Program){.dim = {'M', 'N', 'J', 'K'}, .size = {1 + roll(d, 9), n, 3, 3}, .nouts = 3, .exact = {true, true, true}};
+    buf_printf(text, "kernel k(%s)\n    grid (m in M%s)\n{\n%s}\n", params.p, batch ? ", j in J" : "", body.p);
+    buf_free(&params), buf_free(&body), buf_free(&v);
+}
+
+static void any_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
+    static const int64_t lengths[] = {1, 5, 64, 100, 128, 333, 511, 1000, 1001, 1024, 2049, 4095, 4096, 5000, 8191, 8192, 9000}, counts[] = {1, 2, 3, 7, 16, 33};
     static const int blocks[] = {32, 100, 128, 256, 512, 1024, 2048, 4096}, rows[] = {0, 0, 0, 2, 4, 8};
     Draw d = {seed * 0x9e3779b97f4a7c15u + 11};
     roll(&d, 2), roll(&d, 2);
     if (chance(&d, 35)) { whole_rows(&d, keep, p, text); return; }
+    if (chance(&d, 25)) { odd_rows(&d, keep, p, text); return; }
     bool columns = chance(&d, 25), all = !columns && chance(&d, 12), turned = chance(&d, 15);
     int bm = PICK(&d, rows), n = 1 + (int)roll(&d, 3), block = PICK(&d, blocks);
     const char *const *elem = PICK(&d, elems), *e = elem[0], *straight = columns ? "n, m" : "m, n", *dims = columns ? "N, M" : "M, N";
@@ -166,4 +234,9 @@ void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
     buf_printf(text, "{\n%s%s}\n", all ? "    let m = 0;\n" : "", r.body.p);
     if (all) p->size[0] = 1;
     buf_free(&r.params), buf_free(&r.body);
+}
+
+void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
+    any_rows(seed, keep, p, text);
+    if (seed * 0x9e3779b97f4a7c15u >> 61 < 3) known_length(p->size[1], text);
 }
