@@ -137,6 +137,7 @@ static Node *lower_split(Op *op) {
     if (given(op, 1) && sizes == NULL) return NULL;
     bool listed = sizes != NULL && op->in[1]->rank == 1, keep = sizes != NULL || op_int(op, "keepdims", 1) != 0;
     int64_t each = 1, total = 0;
+    if (!listed && sizes != NULL && n != 1) return op_error(op, "its sizes should be a number or a list, not %d dimensions", op->in[1]->rank);
     if (!listed) {
         if ((sizes != NULL && !op_fixed(op, sizes[0], &each)) || !op_fixed(op, x->shape[axis], &total)) return NULL;
         if (each < 1) return op_error(op, "a size is %lld", (long long)each);
