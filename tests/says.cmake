@@ -2,7 +2,7 @@
 # -DKERNEL=.. -DARCH=.. too; of models it is the program, with round brackets for square ones: one that is open would
 # keep a list from ending.
 if(KERNEL)
-    list(APPEND OPTION --kernel=${KERNEL} --arch=${ARCH})
+    list(APPEND OPTION --kernel=${KERNEL} --arch=${ARCH} --verify)
 endif()
 execute_process(COMMAND ${TKC} ${FILE} ${OPTION} OUTPUT_VARIABLE said RESULT_VARIABLE status ERROR_VARIABLE words)
 if(NOT status EQUAL 0)

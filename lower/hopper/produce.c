@@ -7,6 +7,7 @@ Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
     Val *sum = b_const(b, EL_index, x->c);
     for (int i = 0; i < x->nterm; i++) {
         Val *v = map_get(m, x->term[i].v);
+        if (v->type.elem != EL_index) v = b_cast(b, EL_index, v);                  // a place that data name
         if (x->term[i].k != 1) v = b_binary(b, OP_mul, v, b_const(b, EL_index, x->term[i].k));
         sum = b_binary(b, OP_add, sum, v);
     }

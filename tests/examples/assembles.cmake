@@ -1,6 +1,6 @@
 # FILE compiles for ARCH with no other option, ptxas takes the PTX, nothing spills (at most SPILLS bytes of a kernel, where
 # that is given and ARCH has no wgmma), and no wgmma is serialized.
-execute_process(COMMAND ${TKC} ${FILE} --arch=${ARCH} --emit=report
+execute_process(COMMAND ${TKC} ${FILE} --arch=${ARCH} --verify --emit=report
                 OUTPUT_VARIABLE report ERROR_VARIABLE words RESULT_VARIABLE status)
 message("${report}${words}")
 if(NOT status EQUAL 0)
