@@ -22,5 +22,6 @@ void generate(uint64_t seed, uint32_t keep, Program *p, Buf *text);
 void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text);       // products as tensor cores want them
 void generate_sums(uint64_t seed, uint32_t keep, Program *p, Buf *text);           // products of several loops, or across groups of warps
 void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text);           // long rows, columns, loops over them
+void generate_carried(uint64_t seed, uint32_t keep, Program *p, Buf *text);        // loops that look at what they carry
 
 #endif

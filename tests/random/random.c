@@ -4,7 +4,7 @@
 //     random_programs --show SEED            the program
 //     random_programs --file FILE SEED       the program in FILE, on the data of SEED: to make a failing one smaller
 //
-// and, with --products, --sums or --rows before these, those of products.c and rows.c. With --schedules in front, seeds decide one to five words of the schedule
+// and, with --products, --sums, --rows or --carried before these, those of products.c, rows.c and carried.c. With --schedules in front, seeds decide one to five words of the schedule
 // besides, any of those that `with (...)` takes: what is asked for and cannot be is left out, and changes no result. --device=cuda takes a GPU in
 // place of the emulator.
 //
@@ -178,7 +178,7 @@ static void show(uint64_t seed, uint32_t keep, const Buf *text, const Buf *err) 
         if (v) printf(" --with=%s=%d", schedule_fields[i].name, v);
     }
     printf("\nagain: random_programs%s%s %llu 1 %s\n\n", schedules ? " --schedules" : "",
-           generator == generate ? "" : generator == generate_rows ? " --rows" : generator == generate_sums ? " --sums" : " --products", (unsigned long long)seed, arch_name);
+           generator == generate ? "" : generator == generate_rows ? " --rows" : generator == generate_sums ? " --sums" : generator == generate_carried ? " --carried" : " --products", (unsigned long long)seed, arch_name);
     fflush(stdout);
 }
 
@@ -210,12 +210,13 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], "--schedules") == 0) schedules = true;
         else if (strcmp(argv[1], "--products") == 0) generator = generate_products;
         else if (strcmp(argv[1], "--sums") == 0) generator = generate_sums;
+        else if (strcmp(argv[1], "--carried") == 0) generator = generate_carried;
         else if (strcmp(argv[1], "--rows") == 0) generator = generate_rows;
         else if (strncmp(argv[1], "--device=", 9) == 0) on = argv[1] + 9;
         else break;
     }
     if (argc < 3) {
-        fprintf(stderr, "random_programs [--schedules] [--products|--sums|--rows] [--device=cuda] FROM COUNT [ARCH]   or   .. --show SEED\n");
+        fprintf(stderr, "random_programs [--schedules] [--products|--sums|--rows|--carried] [--device=cuda] FROM COUNT [ARCH]   or   .. --show SEED\n");
         return 2;
     }
     if (strcmp(argv[1], "--show") == 0) {
