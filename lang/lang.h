@@ -52,6 +52,7 @@ void  buf_free(Buf *b);
 void  buf_add(Buf *b, const char *s, size_t n);
 void  buf_puts(Buf *b, const char *s);
 void  buf_putc(Buf *b, char c);
+void  buf_string(Buf *b, const char *s);                   // as a string of the language
 void  buf_int(Buf *b, int64_t n);                          // in decimal, a tenth of what buf_printf takes
 void  buf_printf(Buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -35,6 +35,16 @@ void buf_add(Buf *b, const char *s, size_t n) {
 void buf_puts(Buf *b, const char *s) { buf_add(b, s, strlen(s)); }
 void buf_putc(Buf *b, char c)        { buf_add(b, &c, 1); }
 
+void buf_string(Buf *b, const char *s) {
+    buf_putc(b, '"');
+    for (; *s; s++) {
+        if (*s == '\n') buf_puts(b, "\\n");
+        else if (*s == '"' || *s == '\\') buf_add(b, (char[]){'\\', *s}, 2);
+        else buf_putc(b, *s);
+    }
+    buf_putc(b, '"');
+}
+
 void buf_int(Buf *b, int64_t n) {
     char text[20], *p = text + sizeof text;
     uint64_t u = n < 0 ? -(uint64_t)n : (uint64_t)n;

@@ -711,7 +711,7 @@ static Graph *import_as_written(OnnxModel *m, OnnxImport *how, Buf *err) {
         buf_printf(err, "%s: has %s among its inputs or outputs, which are not supported", m->path, unusual);
     const char *first = NULL;                                // what was wrong with the names
     for (int tries = 0; unusual == NULL; tries++) {
-        const char *name = text(m->proto->graph->name);
+        const char *name = shown(marks.arena, text(m->proto->graph->name));
         g = graph_new(name[0] != '\0' ? name : "model");
         Import im = {.g = g,
                      .m = m,

@@ -248,7 +248,9 @@ static bool put_constant(Writer *w, const Node *typed, Value *v) {
     buf_printf(&w->lets, "    let %s: ", v->name);
     if (named) {
         put_type(w, &w->lets, typed, n->rank, n->shape);
-        buf_printf(&w->lets, " = weight(\"%s\");\n", n->name);
+        buf_puts(&w->lets, " = weight(");
+        buf_string(&w->lets, n->name);
+        buf_puts(&w->lets, ");\n");
         w->has_weights = true;
         return true;
     }
@@ -559,7 +561,11 @@ static bool program(Writer *w, Buf *to) {
     if (ok) {
         put_line(to, head.p, head.n, 6);
         buf_puts(to, "\n{\n");
-        if (w->has_weights) buf_printf(to, "    weights \"%s\";\n", w->weights);
+        if (w->has_weights) {
+            buf_puts(to, "    weights ");
+            buf_string(to, w->weights);
+            buf_puts(to, ";\n");
+        }
         buf_printf(to, "%s%s}\n", w->lets.p ? w->lets.p : "", w->body.p ? w->body.p : "");
     }
     buf_free(&head);

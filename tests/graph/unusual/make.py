@@ -18,7 +18,7 @@ CASES, OPSETS = {}, {"resized": 18}
 
 class Model:
     def __init__(self, name, opset=17):
-        self.name, self.opset, self.domains = name, opset, set()
+        self.name, self.title, self.opset, self.domains = name, name, opset, set()
         self.nodes, self.weights, self.inputs, self.outputs, self.feeds = [], [], [], [], {}
         self.rng = np.random.default_rng(1)
 
@@ -51,7 +51,7 @@ class Model:
         return name
 
     def save(self):
-        graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, self.weights)
+        graph = helper.make_graph(self.nodes, self.title, self.inputs, self.outputs, self.weights)
         opsets = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(d, {"ai.onnx.ml": 3}.get(d, 1)) for d in sorted(self.domains)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), self.name)
@@ -852,6 +852,15 @@ def names(m):
     m.output(m.node("Tanh", sums[0], out="y"))
     z = m.floats("z", ["n + 1", 4], [4, 4])
     m.output(m.node("Mul", m.floats("u", ["n", 4], [3, 4]), m.node("Slice", z, m.const(np.array([0])), m.const(np.array([-1])), m.const(np.array([0]))), out="read"))
+
+
+@case
+def quoted(m):
+    """Names with quotes, backslashes, ends of lines and what would end a comment or a block; of weights, values, nodes, the graph."""
+    x = m.floats("x\ny", ["n", 5], [3, 5])
+    v = m.node("MatMul", x, m.weight(5, 4, name='w;"\\\n\t}'), out='a\n"b"')
+    m.output(m.node("Add", v, m.const(np.float32([1, 2, 3, 4]), 'b\r'), out="out\n1"))
+    m.nodes[0].name, m.nodes[1].name, m.title = "MatMul\n}", "Add */ x", "quoted\nkernel"
 
 
 @case
