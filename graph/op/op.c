@@ -6,7 +6,7 @@
 extern const OpRow ops_unary[], ops_activation[], ops_binary[], ops_cast[], ops_shape[], ops_slice[], ops_pad[],
     ops_reduce[], ops_softmax[], ops_matmul[], ops_gather[], ops_scatter[], ops_make[], ops_attention[], ops_norm[],
     ops_loss[], ops_quant[], ops_conv[], ops_pool[], ops_resize[], ops_grid[], ops_roi[], ops_rnn[], ops_signal[],
-    ops_ort_fused[], ops_ort_attention[], ops_ort_quant[], ops_einsum[], ops_linalg[], ops_sort[], ops_host[],
+    ops_ort_fused[], ops_ort_attention[], ops_ort_quant[], ops_ort_experts[], ops_einsum[], ops_linalg[], ops_sort[], ops_host[],
     ops_control[], ops_early[], ops_ml[], ops_sequence[], ops_out_of_scope[];
 
 const OpRow *const op_tables[] = {
@@ -15,7 +15,7 @@ const OpRow *const op_tables[] = {
     ops_norm,    ops_loss,       ops_quant,         ops_conv,      ops_pool,         ops_resize, ops_grid,
     ops_roi,     ops_rnn,        ops_signal,        ops_einsum,    ops_linalg,       ops_sort,   ops_host,
     ops_control, ops_ort_fused,  ops_ort_attention, ops_ort_quant, ops_early,        ops_ml,     ops_sequence,
-    ops_out_of_scope, NULL,
+    ops_ort_experts, ops_out_of_scope, NULL,
 };
 
 const OpRow *op_find(const char *domain, const char *type, int version) {

@@ -111,6 +111,9 @@ bool           op_axes(Op *op, const Node *x, int i, uint32_t *axes, bool *given
 // to a type of ONNX, which becomes that of the first output
 Node          *op_cast_to(Op *op, Node *x, int type);
 
+// ---- op/ort_fused.c
+Node          *op_gelu(Graph *g, Node *x, bool tanh);                    // by tanh, or by erf
+
 // ---- bodies of If, Loop, Scan
 typedef struct OpBody OpBody;
 const OpBody *op_body(Op *op, const char *attribute);                    // NULL: a message was recorded

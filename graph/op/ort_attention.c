@@ -1,6 +1,7 @@
 // ONNX Runtime's own attentions (domain com.microsoft), each by what it computes.
 //
 //     Attention              one product for queries, keys and values, with its weights; past and present as one tensor [2, b, h, s, d]
+//     QAttention             the same, its product of bytes
 //     MultiHeadAttention     queries, keys and values as they are, side by side ([b, s, h, 3, d]), or heads already
 //     GroupQueryAttention    what exporters of language models write: caches, rotary embeddings, windows, and for each row of the
 //                            batch how many keys count:
@@ -14,6 +15,7 @@
 // How long the caches get is max(total_sequence_length, rows of past), so that one program serves caches that grow and
 // caches that have room for all that will come.
 #include "graph/op/attention.h"
+#include "graph/op/quant.h"
 
 #include <math.h>
 
@@ -101,20 +103,37 @@ static Node *half(Graph *g, Node *x, int i) {
     return x != NULL ? g_squeeze(g, g_take_range(g, x, 0, ix(g, i), 1, ix(g, 1)), 1) : NULL;
 }
 
-static Node *lower_attention(Op *op) {
+// Where the inputs are. Of bytes: numbers whose scales and zero points are inputs, too.
+typedef struct AttentionInputs { int mask, past, bias, in_place; bool bytes; } AttentionInputs;
+
+// Queries, keys and values of all heads, side by side.
+static Node *projected(Op *op, Node *x, Node *w, const AttentionInputs *at) {
     Graph *g = op->g;
-    Node *x = op_in(op, 0), *w = op_in(op, 1), *bias = op_opt(op, 2), *past = op_opt(op, 4);
+    if (!at->bytes) return g_matmul(g, x, w);
+    Node *scale[2] = {op_in(op, 3), op_in(op, 4)};
+    if (scale[0] == NULL || scale[1] == NULL) return NULL;
+    Node *sum = g_matmul(g, op_centred(g, x, op_one(g, op_opt(op, 6))), op_centred(g, w, op_one(g, op_opt(op, 7))));
+    for (int i = 0; i < 2; i++) scale[i] = op_one(g, g_cast(g, scale[i], EL_f32));
+    return g_cast(g, g_ew2(g, EW_mul, g_cast(g, sum, EL_f32), g_ew2(g, EW_mul, scale[0], scale[1])), (Elem)op_in(op, 3)->elem);
+}
+
+static Node *lower_attention(Op *op) {
+    static const AttentionInputs inputs[] = {{3, 4, 5, 6, false}, {5, 8, -1, -1, true}};
+    const AttentionInputs *at = &inputs[op->row];
+    Graph *g = op->g;
+    Node *x = op_in(op, 0), *w = op_in(op, 1), *bias = op_opt(op, 2), *past = op_opt(op, at->past);
     int64_t heads = op_int(op, "num_heads", 0);
     int n = 0;
     const int64_t *sizes = op_ints(op, "qkv_hidden_sizes", &n);
     if (x == NULL || w == NULL) return NULL;
-    if (op_int(op, "do_rotary", 0) != 0 || op_opt(op, 6) != NULL)
+    if (op_int(op, "do_rotary", 0) != 0 || op_int(op, "past_present_share_buffer", 0) != 0 || (at->in_place >= 0 && op_opt(op, at->in_place) != NULL))
         return op_error(op, "with rotary embeddings or a cache in place it is not supported");
     if (x->rank != 3 || w->rank != 2 || (sizes != NULL && n != 3))
         return op_error(op, "its input should have 3 dimensions, its weights 2");
     Ix third = sizes == NULL ? ix_divide_exact(g, w->shape[1], ix(g, 3)) : NULL, start = ix(g, 0);
     if (sizes == NULL && third == NULL) return op_error(op, "its weights have no three parts of columns");
-    Node *part[3], *all = g_matmul(g, x, w);
+    Node *part[3], *all = projected(op, x, w, at);
+    if (all == NULL) return NULL;
     if (bias != NULL) all = g_ew2(g, EW_add, all, bias);
     for (int i = 0; i < 3; i++) {
         Ix size = sizes != NULL ? ix(g, sizes[i]) : third;
@@ -124,7 +143,7 @@ static Node *lower_attention(Op *op) {
     for (int i = 1; i < 3 && past != NULL; i++) part[i] = g_concat(g, 2, (Node *[]){half(g, past, i - 1), part[i]}, 2);
     if (op_wants(op, 1))
         op_out(op, 1, g_concat(g, 0, (Node *[]){g_unsqueeze(g, part[1], 1), g_unsqueeze(g, part[2], 1)}, 2));
-    return attend(op, part[0], part[1], part[2], op_opt(op, 3), op_opt(op, 5), (Elem)x->elem);
+    return attend(op, part[0], part[1], part[2], op_opt(op, at->mask), at->bias >= 0 ? op_opt(op, at->bias) : NULL, (Elem)all->elem);
 }
 
 // Part `i` of `n` that lie side by side for each head, [b, s, h, n, d], as heads.
@@ -318,11 +337,12 @@ static Node *lower_rotary(Op *op) {
     return joined ? op_join_heads(g, y) : y;
 }
 
-#define MS_OP(type, lower) {type, 1, lower, 0, NULL, "com.microsoft"}
+#define MS_OP(type, lower, arg) {type, 1, lower, arg, NULL, "com.microsoft"}
 const OpRow ops_ort_attention[] = {
-    MS_OP("Attention", lower_attention),
-    MS_OP("MultiHeadAttention", lower_multi_head),
-    MS_OP("GroupQueryAttention", lower_group_query),
-    MS_OP("RotaryEmbedding", lower_rotary),
+    MS_OP("Attention", lower_attention, 0),
+    MS_OP("QAttention", lower_attention, 1),
+    MS_OP("MultiHeadAttention", lower_multi_head, 0),
+    MS_OP("GroupQueryAttention", lower_group_query, 0),
+    MS_OP("RotaryEmbedding", lower_rotary, 0),
     {0},
 };

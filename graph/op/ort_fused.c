@@ -4,14 +4,14 @@
 //     FusedMatMul        alpha * a' b'                     BiasGelu, FastGelu    gelu(x + bias), by erf and by tanh
 //     FusedGemm          act(Gemm)                         QuickGelu             x sigmoid(alpha x)
 //     FusedConv          act(Conv + bias + z)              Gelu
-//     NhwcConv           Conv, channels last
+//     NhwcConv           Conv, channels last                BiasSoftmax           softmax(x + bias)
 //     SkipLayerNormalization, SkipSimplifiedLayerNormalization     the norm of x + skip + bias; the sum is a result, too
 //     SimplifiedLayerNormalization                                  RMSNormalization, in ONNX's own domain
-//     EmbedLayerNormalization                                       the norm of rows of two or three tables, added
+//     EmbedLayerNormalization, QEmbedLayerNormalization             the norm of rows of two or three tables, added; of bytes with a scale
 //
 // Each becomes what it stands for; fusion finds kernels as for a model that was never optimised. Attentions are in
 // op/ort_attention.c, quantised operators in op/ort_quant.c.
-#include "graph/op/op.h"
+#include "graph/op/quant.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@
 
 static Node *times(Graph *g, Node *x, double by) { return g_ew2f(g, EW_mul, x, by); }
 
-static Node *gelu(Graph *g, Node *x, bool by_tanh) {
+Node *op_gelu(Graph *g, Node *x, bool by_tanh) {
     Node *cube = g_ew2(g, EW_mul, g_ew2(g, EW_mul, x, x), x);
     Node *curve = by_tanh ? g_ew1(g, EW_tanh,
                                   times(g, g_ew2(g, EW_add, x, times(g, cube, 0.044715)), 0.79788456080286535588))
@@ -36,7 +36,7 @@ static Node *lower_gelu(Op *op) {
     Elem elem = (Elem)x->elem;
     x = op_widen(g, x);
     if (bias != NULL) x = g_ew2(g, EW_add, x, op_widen(g, bias));
-    return g_cast(g, gelu(g, x, op->row == BY_TANH), elem);
+    return g_cast(g, op_gelu(g, x, op->row == BY_TANH), elem);
 }
 
 static Node *lower_quick_gelu(Op *op) {
@@ -56,7 +56,7 @@ static Node *lower_bias_split_gelu(Op *op) {
     if (half == NULL) return op_error(op, "its last dimension should be even");
     Node *sum = g_ew2(g, EW_add, op_widen(g, x), op_widen(g, bias)), *a = g_take_range(g, sum, last, ix(g, 0), 1, half),
          *b = g_take_range(g, sum, last, half, 1, half);
-    return g_cast(g, g_ew2(g, EW_mul, a, gelu(g, b, false)), (Elem)x->elem);
+    return g_cast(g, g_ew2(g, EW_mul, a, op_gelu(g, b, false)), (Elem)x->elem);
 }
 
 // Of FusedConv and FusedGemm. Its numbers: a list, or attributes with names.
@@ -163,8 +163,17 @@ static Node *rows(Op *op, Node *table, Node *ids, const Node *like) {
     Graph *g = op->g;
     if (table == NULL || like == NULL) return NULL;
     if (table->rank != 2 || like->rank != 2) return op_error(op, "its ids and tables should have 2 dimensions");
-    if (ids != NULL) return g_gather_axis(g, g_cast(g, table, EL_f32), ids, 0);
-    return g_unsqueeze(g, g_take_range(g, g_cast(g, table, EL_f32), 0, ix(g, 0), 1, like->shape[1]), 1);
+    if (ids != NULL) return g_gather_axis(g, table, ids, 0);
+    return g_unsqueeze(g, g_take_range(g, table, 0, ix(g, 0), 1, like->shape[1]), 1);
+}
+
+// Input i, or rows of it, as floats: bytes have one scale and zero point each (row 1).
+static Node *as_floats(Op *op, Node *x, int i) {
+    Graph *g = op->g;
+    if (op->row == 0 || x == NULL) return g_cast(g, x, EL_f32);
+    Node *scale = op_in(op, i + 6), *zero = op_in(op, i + 11);
+    if (scale == NULL || zero == NULL) return NULL;
+    return g_ew2(g, EW_mul, g_cast(g, op_centred(g, x, op_one(g, zero)), EL_f32), op_one(g, g_cast(g, scale, EL_f32)));
 }
 
 static Node *lower_embed_norm(Op *op) {
@@ -172,16 +181,17 @@ static Node *lower_embed_norm(Op *op) {
     Node *ids = op_in(op, 0), *segment = op_opt(op, 1), *word = op_in(op, 2), *place = op_in(op, 3), *table = op_opt(op, 4),
          *scale = op_in(op, 5), *shift = op_in(op, 6), *mask = op_opt(op, 7), *mean, *inverse;
     if (ids == NULL || word == NULL || place == NULL || scale == NULL || shift == NULL) return NULL;
-    Node *sum = g_ew2(g, EW_add, rows(op, word, ids, ids), rows(op, place, op_opt(op, 8), ids));
-    if (segment != NULL && table != NULL) sum = g_ew2(g, EW_add, sum, rows(op, table, segment, ids));
-    Node *y = norm(op, sum, scale, shift, false, op_float(op, "epsilon", 1e-12f), &mean, &inverse);
+    Elem elem = op->row == 0 ? (Elem)word->elem : EL_f32;
+    Node *sum = g_ew2(g, EW_add, as_floats(op, rows(op, word, ids, ids), 2), as_floats(op, rows(op, place, op->row == 0 ? op_opt(op, 8) : NULL, ids), 3));
+    if (segment != NULL && table != NULL) sum = g_ew2(g, EW_add, sum, as_floats(op, rows(op, table, segment, ids), 4));
+    Node *y = norm(op, sum, as_floats(op, scale, 5), as_floats(op, shift, 6), false, op_float(op, "epsilon", 1e-12f), &mean, &inverse);
     if (y == NULL) return NULL;
     if (op_wants(op, 1))
         op_out(op, 1,
                mask != NULL ? g_reduce(g, GR_sum, g_cast(g, mask, EL_i32), 2, false)
                             : g_full(g, EL_i32, 1, ids->shape, g_int(0)));
-    op_out(op, 2, g_cast(g, sum, (Elem)word->elem));
-    return g_cast(g, y, (Elem)word->elem);
+    op_out(op, 2, g_cast(g, sum, elem));
+    return g_cast(g, y, elem);
 }
 
 // Channels last, unless said otherwise; activation 1: x sigmoid(x). With a skip (and bias), of the sum, which is a
@@ -244,6 +254,20 @@ static Node *lower_nhwc_conv(Op *op) {
     return g_transpose(g, op_as(op, "Conv", 11, in, in[2] != NULL ? 3 : 2), 4, last);
 }
 
+// Over `axis` and all that follow. The bias has a 1, or no dimension, where it is the same for all.
+static Node *lower_bias_softmax(Op *op) {
+    Graph *g = op->g;
+    Node *x = op_in(op, 0), *bias = op_in(op, 1);
+    int axis = op_axis(op, x, "axis", 1);
+    if (axis < 0 || bias == NULL) return NULL;
+    bool inner = op_int(op, "is_inner_broadcast", 0) != 0;
+    if (bias->rank > x->rank || (inner && bias->rank != x->rank))
+        return op_error(op, "its bias has %d dimensions, its input %d", bias->rank, x->rank);
+    Node *sum = g_ew2(g, EW_add, op_widen(g, x), op_widen(g, bias));
+    uint32_t all = (1u << x->rank) - 1, before = (1u << axis) - 1;
+    return g_cast(g, g_softmax(g, sum, all & ~before), (Elem)x->elem);
+}
+
 static Node *lower_trilu(Op *op) { return op_as(op, "Trilu", 14, op->in, op->nin); }
 
 #define MS "com.microsoft"
@@ -252,10 +276,10 @@ static Node *lower_trilu(Op *op) { return op_as(op, "Trilu", 14, op->in, op->nin
 const OpRow ops_ort_fused[] = {
     MS_OP("FusedMatMul", lower_fused_matmul, 0),  MS_OP("TransposeMatMul", lower_fused_matmul, 0), MS_OP("FusedGemm", lower_fused_gemm, 0), MS_OP("FusedConv", lower_fused_conv, 0),
     MS_OP("Gelu", lower_gelu, BY_ERF),            MS_OP("BiasGelu", lower_gelu, BY_ERF),           MS_OP("FastGelu", lower_gelu, BY_TANH),  MS_OP("QuickGelu", lower_quick_gelu, 0),
-    MS_OP("BiasSplitGelu", lower_bias_split_gelu, 0), MS_OP("BiasAdd", lower_bias_add, 0),
+    MS_OP("BiasSplitGelu", lower_bias_split_gelu, 0), MS_OP("BiasAdd", lower_bias_add, 0), MS_OP("BiasSoftmax", lower_bias_softmax, 0),
     MS_OP("SkipLayerNormalization", lower_skip_norm, WHOLE), MS_OP("SkipSimplifiedLayerNormalization", lower_skip_norm, SIMPLE),
     OP("SimplifiedLayerNormalization", 1, lower_simple_norm), MS_OP("SimplifiedLayerNormalization", lower_simple_norm, 0),
-    MS_OP("EmbedLayerNormalization", lower_embed_norm, 0), MS_OP("GroupNorm", lower_group_norm, 0), MS_OP("SkipGroupNorm", lower_group_norm, 1),
+    MS_OP("EmbedLayerNormalization", lower_embed_norm, 0), MS_OP("QEmbedLayerNormalization", lower_embed_norm, 1), MS_OP("GroupNorm", lower_group_norm, 0), MS_OP("SkipGroupNorm", lower_group_norm, 1),
     MS_OP("ExpandDims", lower_expand_dims, 0),    MS_OP("Trilu", lower_trilu, 0), MS_OP("NhwcConv", lower_nhwc_conv, 0),
     {0},
 };

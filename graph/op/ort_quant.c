@@ -2,6 +2,7 @@
 //
 //     MatMulNBits               a * w': w [N, K] in blocks of K, of 2, 4 or 8 bits, several to a byte, with a scale for each block
 //     GatherBlockQuantized      rows of such a table
+//     QLinearConv               ONNX's, of pictures with channels last, too; NhwcMaxPool: MaxPool of such
 //     QLinearAdd, ..            what the name says, of numbers that are quantised: converted, computed in f32, quantised
 //     QGemm                     Gemm of bytes, exact
 //     MatMulIntegerToFloat      MatMulInteger and the scales; DynamicQuantizeMatMul quantises its left operand first
@@ -68,6 +69,24 @@ static Node *dequantised(Op *op, Node *q, Node *scale, Node *zero, Ix count, Blo
         x = g_cast(g, g_ew2(g, EW_sub, g_cast(g, q, EL_i32), from), EL_f32);
     }
     return g_cast(g, g_ew2(g, EW_mul, x, g_cast(g, by_block(g, scale, count, b.block), EL_f32)), elem);
+}
+
+Node *op_unpacked(Op *op, Node *w, Node *scale, Node *zero, int64_t bits, Elem elem) {
+    Graph *g = op->g;
+    if (w == NULL || scale == NULL) return NULL;
+    if (bits != 2 && bits != 4 && bits != 8) return op_error(op, "weights of %lld bits are not supported", (long long)bits);
+    int last = w->rank - 1;
+    Ix k = ix_muli(g, w->shape[last], 8 / bits);
+    if (scale->rank != w->rank && scale->rank != last) return op_error(op, "its scales should have %d or %d dimensions, not %d", last, w->rank, scale->rank);
+    bool blocks = scale->rank == w->rank;
+    if (zero != NULL && zero->rank != scale->rank) return op_error(op, "its zero points should have as many dimensions as its scales");
+    if (zero != NULL) zero = unpacked(op, zero, scale->shape[scale->rank - 1], bits);
+    Ix each = blocks ? ix_divide_exact(g, k, scale->shape[last]) : k;
+    int64_t block;
+    if (each == NULL) return op_error(op, "its weights do not divide into as many blocks as there are scales");
+    if (!op_fixed(op, each, &block)) return NULL;
+    if (!blocks) scale = g_unsqueeze(g, scale, 1u << last), zero = zero != NULL ? g_unsqueeze(g, zero, 1u << last) : NULL;
+    return dequantised(op, unpacked(op, w, k, bits), scale, zero, k, (Blocks){bits, block}, elem);
 }
 
 static Node *lower_matmul_nbits(Op *op) {
@@ -137,13 +156,33 @@ static Node *lower_qlinear_pair(Op *op) {
     return whole(op, g_ew2(op->g, (GEw)op->row, real(op, 0), real(op, 3)), 6, elem_of(op_opt(op, 0)));
 }
 
-enum { Q_SIGMOID, Q_LEAKY, Q_GLOBAL, Q_POOL, Q_SOFTMAX };
+enum { Q_SIGMOID, Q_LEAKY, Q_GLOBAL, Q_POOL, Q_SOFTMAX, Q_MEAN };
 
 static Node *channels(Graph *g, Node *x, bool back) {           // channels last to second, and back
     int perm[G_MAX_RANK];
     for (int d = 0; x != NULL && d < x->rank; d++)
         perm[d] = d == 0 ? 0 : back ? (d == x->rank - 1 ? 1 : d + 1) : d == 1 ? x->rank - 1 : d - 1;
     return x != NULL ? g_transpose(g, x, x->rank, perm) : NULL;
+}
+
+// ONNX's operator of the same or another name, of pictures with channels last where `last` says so.
+static Node *of_pictures(Op *op, const char *type, int version, bool last) {
+    Graph *g = op->g;
+    Node *in[9] = {op_in(op, 0)};
+    if (in[0] == NULL) return NULL;
+    if (op->nin > (int)(sizeof in / sizeof *in)) return op_error(op, "has %d inputs", op->nin);
+    if (in[0]->rank < 3) return op_error(op, "its picture should have 3 dimensions or more, not %d", in[0]->rank);
+    for (int i = 1; i < op->nin; i++) in[i] = op_opt(op, i);
+    if (last) in[0] = channels(g, in[0], false);
+    Node *y = op_as(op, type, version, in, op->nin);
+    return last ? channels(g, y, true) : y;
+}
+
+static Node *lower_qlinear_conv(Op *op) { return of_pictures(op, "QLinearConv", 10, op_int(op, "channels_last", 0) != 0); }
+static Node *lower_nhwc_max_pool(Op *op) { return of_pictures(op, "MaxPool", 12, true); }
+
+static Node *lower_qlinear_where(Op *op) {
+    return whole(op, g_where(op->g, op_in(op, 0), real(op, 1), real(op, 4)), 7, elem_of(op_opt(op, 1)));
 }
 
 static Node *lower_qlinear_one(Op *op) {
@@ -156,6 +195,7 @@ static Node *lower_qlinear_one(Op *op) {
     if (op->row == Q_LEAKY) y = g_where(g, g_ew2f(g, EW_lt, x, 0), g_ew2f(g, EW_mul, x, op_float(op, "alpha", 0.01f)), x);
     if (op->row == Q_GLOBAL) y = op_as(op, "GlobalAveragePool", 1, &x, 1);
     if (op->row == Q_POOL) y = op_as(op, "AveragePool", 11, &x, 1);
+    if (op->row == Q_MEAN) y = op_as(op, "ReduceMean", 11, &x, 1);
     if (op->row == Q_SOFTMAX) {
         int64_t opset = op_int(op, "opset", 13);
         if (opset < 1 || opset > 1000) return op_error(op, "there is no opset %lld", (long long)opset);
@@ -231,6 +271,8 @@ const OpRow ops_ort_quant[] = {
     MS_OP("QLinearSigmoid", lower_qlinear_one, Q_SIGMOID), MS_OP("QLinearLeakyRelu", lower_qlinear_one, Q_LEAKY),
     MS_OP("QLinearGlobalAveragePool", lower_qlinear_one, Q_GLOBAL), MS_OP("QLinearAveragePool", lower_qlinear_one, Q_POOL),
     MS_OP("QLinearSoftmax", lower_qlinear_one, Q_SOFTMAX), MS_OP("QLinearConcat", lower_qlinear_concat, 0),
+    MS_OP("QLinearConv", lower_qlinear_conv, 0), MS_OP("NhwcMaxPool", lower_nhwc_max_pool, 0), MS_OP("QLinearWhere", lower_qlinear_where, 0),
+    MS_OP("QLinearReduceMean", lower_qlinear_one, Q_MEAN),
     MS_OP("QGemm", lower_qgemm, 0), MS_OP("MatMulIntegerToFloat", lower_matmul_to_float, 0), MS_OP("DynamicQuantizeMatMul", lower_matmul_to_float, 1),
     MS_OP("QuantizeLinear", lower_quantize, 0), MS_OP("DequantizeLinear", lower_quantize, 1),
     {0},

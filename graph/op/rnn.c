@@ -5,12 +5,16 @@
 // One direction is a chain of steps over time. A known number of steps is written out, else it is a loop. Rows of the batch
 // that are shorter than the longest keep their state at the end and give zeros; the reverse direction turns each row around
 // within its own length. Everything is computed in f32 (f64 of f64).
-#include "graph/op/op.h"
+//
+// DynamicQuantizeLSTM, of ONNX Runtime's quantiser: weights are bytes [directions, in, gates] with scales; they become floats once. What ONNX Runtime does besides, round input and
+// state to bytes before each product, is not done: results are nearer to those of the model before it.
+#include "graph/op/quant.h"
 
 #include <string.h>
 #include <strings.h>
 
 typedef enum Cell { RNN, GRU, LSTM } Cell;
+enum { QUANTISED_LSTM = LSTM + 1 };           // a row's
 enum { UNROLLED = 1024, MAX_STATE = 2, FUNCTIONS = 3 };
 
 // ---- activations ------------------------------------------------------------------------------------
@@ -267,12 +271,28 @@ typedef struct Given { Node *x, *w, *r, *bias, *length, *peep, *initial[MAX_STAT
 
 static const int swapped[] = {1, 0, 2};
 
+// Weights of bytes as floats, in LSTM's order: [directions, gates, in]. The scale, and the zero point behind it, are one for a direction or one for each column.
+static Node *floats_of(Op *op, Node *w, int scale) {
+    static const int turned[] = {0, 2, 1};
+    Graph *g = op->g;
+    Node *number[2] = {op_in(op, scale), op_opt(op, scale + 1)};
+    if (w == NULL || number[0] == NULL || !op_rank(op, w, 3, "its weights")) return NULL;
+    for (int i = 0; i < 2; i++) {
+        Node *n = number[i];
+        if (n != NULL && (n->rank < 1 || n->rank > 2)) return op_error(op, "its scales and zero points should have 1 or 2 dimensions, not %d", n->rank);
+        if (n != NULL) number[i] = g_unsqueeze(g, n, n->rank == 1 ? 6u : 2u);
+    }
+    Node *x = g_ew2(g, EW_mul, g_cast(g, op_centred(g, w, number[1]), EL_f32), g_cast(g, number[0], EL_f32));
+    return g_transpose(g, x, 3, turned);
+}
+
 static bool given(Op *op, Given *in) {
     Graph *g = op->g;
-    bool lstm = op->row == LSTM;
+    bool lstm = op->row >= LSTM;
     *in = (Given){.x = op_in(op, 0), .w = op_in(op, 1), .r = op_in(op, 2), .bias = op_opt(op, 3), .length = op_opt(op, 4),
                   .initial = {op_opt(op, 5), lstm ? op_opt(op, 6) : NULL}, .peep = lstm ? op_opt(op, 7) : NULL,
                   .swap = op_int(op, "layout", 0) != 0};
+    if (op->row == QUANTISED_LSTM) in->w = floats_of(op, in->w, 8), in->r = floats_of(op, in->r, 10);
     if (in->x == NULL || in->w == NULL || in->r == NULL) return false;
     if (in->x->rank != 3 || in->w->rank != 3 || in->r->rank != 3)
         return op_error(op, "its input, weights and recurrence should have 3 dimensions"), false;
@@ -321,14 +341,15 @@ static Node *one_direction(Rnn *m, const Given *in, int k, Node **state) {
 static Node *lower_rnn(Op *op) {
     static const int gates[] = {1, 3, 4};
     Graph *g = op->g;
+    Cell cell = op->row == QUANTISED_LSTM ? LSTM : (Cell)op->row;
     Given in;
     if (!given(op, &in)) return NULL;
     int D = in.both ? 2 : 1;
     Elem elem = (Elem)in.x->elem;
     Rnn m = {.op = op,
-             .cell = (Cell)op->row,
-             .gates = gates[op->row],
-             .states = op->row == LSTM ? 2 : 1,
+             .cell = cell,
+             .gates = gates[cell],
+             .states = cell == LSTM ? 2 : 1,
              .wide = elem == EL_f64 ? EL_f64 : EL_f32,
              .S = in.x->shape[0],
              .B = in.x->shape[1],
@@ -354,5 +375,6 @@ static Node *lower_rnn(Op *op) {
 
 const OpRow ops_rnn[] = {
     OP_OF("RNN", 1, lower_rnn, RNN), OP_OF("GRU", 1, lower_rnn, GRU), OP_OF("LSTM", 1, lower_rnn, LSTM),
+    {"DynamicQuantizeLSTM", 1, lower_rnn, QUANTISED_LSTM, NULL, "com.microsoft"},
     {0},
 };

@@ -299,6 +299,58 @@ def ort_qlinear(m):
 
 
 @case
+def ort_experts(m):
+    """Experts of ONNX Runtime's own, of all activations that it has on a CPU; weights of 4 and 8 bits by rows and blocks, shares that come from elsewhere, tokens by name."""
+    width, inner, experts = 16, 24, 4
+    x, p = m.floats("x", ["B", 3, width], [2, 3, width]), m.floats("p", ["N", experts], [6, experts])
+    def floats(columns): return [m.const((m.rng.standard_normal(s) / 4).astype(np.float32)) for s in ((experts, columns, width), (experts, columns), (experts, width, inner), (experts, width))]
+    gated = dict(activation_type="swiglu", swiglu_fusion=1, activation_alpha=1.702, activation_beta=1., swiglu_limit=1.)
+    for how in (dict(k=1), dict(k=2, normalize_routing_weights=1, activation_type="silu"), dict(k=3, activation_type="gelu"), dict(k=4, activation_type="identity"), dict(k=2, **gated)):
+        m.output(m.node("MoE", x, p, *floats(2 * inner if "swiglu_limit" in how else inner), domain=MS, **how))
+    tokens, width, inner = m.floats("tokens", ["N", 32], [6, 32]), 32, 64
+    def packed(rows, columns, bits, block):
+        blocks = columns // block if block else 1
+        scale = (m.rng.random((experts, rows, blocks)) / (1 << bits)).astype(np.float32)
+        zero = m.rng.integers(0, 256, (experts, rows, (blocks * bits + 7) // 8) if block else (experts, rows * bits // 8)).astype(np.uint8)
+        return [m.const(m.rng.integers(0, 256, (experts, rows, columns * bits // 8)).astype(np.uint8)), m.const(scale if block else scale[:, :, 0])], m.const(zero)
+    shares = m.input("shares", ["N", experts], m.rng.random((6, experts)).astype(np.float32))
+    for bits, block, zeros, mixing, how in ((4, 0, False, "", dict(normalize_routing_weights=1)), (4, 16, True, "", dict(normalize_routing_weights=1, **gated)), (4, 32, True, shares, {}),
+                                            (8, 0, True, "", dict(normalize_routing_weights=1, activation_type="silu"))):
+        first, zero = packed(2 * inner if "swiglu_limit" in how else inner, width, bits, block)
+        second, zero_2 = packed(width, inner, bits, block)
+        bias = m.const((m.rng.standard_normal((experts, 2 * inner if "swiglu_limit" in how else inner)) / 4).astype(np.float32))
+        m.output(m.node("QMoE", tokens, p, *first, bias, *second, "", "", "", "", *([zero, zero_2] if zeros else ["", ""]), "", mixing, domain=MS, k=2, expert_weight_bits=bits,
+                        **({"block_size": block} if block else {}), **how))
+
+
+@case
+def ort_bytes(m):
+    """What ONNX Runtime's quantiser and optimiser leave of a transformer and of pictures: tables, attentions and norms of bytes, channels last."""
+    def bytes_of(*shape, low=0, high=256, dtype=np.uint8): return m.const(m.rng.integers(low, high, shape).astype(dtype))
+    def number(v, dtype=np.float32): return m.const(np.array(v, dtype))
+    words, width, heads = 20, 16, 2
+    ids, segment, mask = (m.input(n, ["B", "S"], v) for n, v in (("ids", m.rng.integers(0, words, (2, 5)).astype(np.int32)), ("segment", m.rng.integers(0, 2, (2, 5)).astype(np.int32)),
+                                                                  ("mask", np.int32([[1] * 5, [1, 1, 1, 0, 0]]))))
+    tables = [bytes_of(n, width) for n in (words, 8, 2)] + [bytes_of(width), bytes_of(width)]
+    scales, zeros = [number(v) for v in (0.02, 0.01, 0.015, 0.008, 0.004)], [number(v, np.uint8) for v in (120, 130, 128, 3, 100)]
+    h, count = m.node("QEmbedLayerNormalization", ids, segment, *tables, mask, *scales, *zeros, outs=2, domain=MS, epsilon=1e-6)
+    m.output(h), m.output(count, 6)
+    q, scale, zero = m.node("DynamicQuantizeLinear", h, outs=3)
+    weight, bias = bytes_of(width, 3 * width, low=-127, high=128, dtype=np.int8), m.weight(3 * width)
+    m.output(m.node("QAttention", q, weight, bias, scale, number(0.005), mask, zero, number(0, np.int8), domain=MS, num_heads=heads))
+    past = m.floats("past", [2, "B", heads, "P", width // heads], [2, 2, heads, 3, width // heads])
+    by_column = [m.const((m.rng.random(3 * width) / 100).astype(np.float32)), "", zero, m.const(m.rng.integers(-5, 5, 3 * width).astype(np.int8)), past]
+    y, present = m.node("QAttention", q, weight, bias, scale, *by_column, outs=2, domain=MS, num_heads=heads, unidirectional=1)
+    m.output(y), m.output(present)
+    x = m.input("x", ["N", 9, 7, 4], m.rng.integers(0, 256, (2, 9, 7, 4)).astype(np.uint8))
+    c = m.node("QLinearConv", x, number(0.03), number(128, np.uint8), bytes_of(8, 2, 3, 3, low=-127, high=128, dtype=np.int8), m.const((m.rng.random(8) / 50).astype(np.float32)),
+               m.const(np.zeros(8, np.int8)), number(0.07), number(110, np.uint8), m.const(m.rng.integers(-500, 500, 8).astype(np.int32)), domain=MS, channels_last=1, group=2, strides=[2, 1], pads=[1, 1, 1, 0])
+    m.output(m.node("NhwcMaxPool", c, domain=MS, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]), 2)
+    m.output(m.node("QLinearWhere", m.input("which", ["N", 1, 7, 1], m.rng.integers(0, 2, (2, 1, 7, 1)).astype(bool)), x, number(0.0217), number(128, np.uint8), x, number(0.0311), number(20, np.uint8),
+                    number(0.0403), number(60, np.uint8), domain=MS), 2)
+
+
+@case
 def parts(m):
     """A softmax over keys of two kinds, put together for it, whose parts meet their values apart (sparse attention)."""
     q, k, v = (m.floats(n, ["batch", 6, 8], [2, 6, 8]) for n in "qkv")
