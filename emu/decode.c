@@ -206,7 +206,11 @@ uint32_t *dec_list(Dec *d, Insn *in, uint32_t n) {
     return in->list;
 }
 
-static uint32_t dec_temp(Dec *d, Type t) { return reader_new_slot(d, t); }
+uint32_t dec_temp(Dec *d, Type t) {
+    uint32_t slot = reader_new_slot(d, t);
+    slots_touch(d, slot, SLOT_BETWEEN);
+    return slot;
+}
 
 // ---- Operands as slots
 
@@ -287,6 +291,7 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     }
     case O_REG: {
         uint32_t have = width_of(o->type);
+        slots_touch(d, o->slot, SLOT_READ);
         if (have == width) return o->slot;
         if (!have) dec_error(d, "`%.*s` is a predicate", (int)o->name.n, o->name.s);
         if (have == 128 || width == 128) dec_error(d, "`%.*s` has %u bits, not %u", (int)o->name.n, o->name.s, have, width);
@@ -327,6 +332,7 @@ uint32_t dec_dst_op(Dec *d, const Operand *o, Type t) {
     if (o->kind != O_REG) dec_error(d, "the destination needs to be a register");
     if (!o->sym) dec_error(d, "`%.*s` cannot be written", (int)o->name.n, o->name.s);
     uint32_t have = width_of(o->type), width = width_of(t);
+    slots_touch(d, o->slot, SLOT_WRITTEN);
     if (have == width) return o->slot;
     if (!have || have < width || have == 128)
         dec_error(d, "`%.*s` has type .%s, too narrow for .%s", (int)o->name.n, o->name.s, ptx_type_name(o->type),
@@ -345,6 +351,7 @@ uint32_t dec_pred(Dec *d, const Operand *o) {
     else if (o->kind == O_REG && o->type == T_pred) slot = o->slot;
     else if (o->kind == O_SPECIAL && o->type == T_pred) slot = dec_const32(d, 0xffffffffu);
     else dec_error(d, "`%.*s` is not a predicate", (int)o->name.n, o->name.s ? o->name.s : "");
+    slots_touch(d, slot, SLOT_READ);
     if (!o->negated) return slot;
     uint32_t t = dec_temp(d, T_pred);
     Insn *in = dec_emit(d, x_pred_not);
@@ -358,6 +365,7 @@ uint32_t dec_pred(Dec *d, const Operand *o) {
 uint32_t dec_pred_dst(Dec *d, const Operand *o) {
     if (o->kind == O_SINK) return dec_temp(d, T_pred);
     if (o->kind != O_REG || o->type != T_pred) dec_error(d, "the destination needs to be a predicate");
+    slots_touch(d, o->slot, SLOT_WRITTEN);
     return o->slot;
 }
 
@@ -377,6 +385,7 @@ void dec_address(Dec *d, const Operand *o, Insn *in, uint8_t space) {
     if (o->bits == 1) {
         uint32_t width = width_of(o->type);
         if (!width || width == 128) dec_error(d, "`%.*s` cannot hold an address", (int)o->name.n, o->name.s);
+        slots_touch(d, o->slot, SLOT_READ);
         in->a = o->slot;
         if (width == 32) in->flags |= ADDR32;
         return;
@@ -427,6 +436,7 @@ void decode_statement(Dec *d) {
         dec_error(d, "unknown instruction `%s`", text);
     }
     d->cls = def->cls;
+    slots_statement(d, ptx_str_is(d->name, "ret") || ptx_str_is(d->name, "exit") || ptx_str_is(d->name, "bra") || ptx_str_is(d->name, "brx"));
     def->decode(d);
     for (uint32_t i = 0; i < d->n_mods; i++)
         if (!(d->used >> i & 1)) {
@@ -501,21 +511,24 @@ void x_widen_s(Warp *w, const Insn *in) {
 void x_narrow(Warp *w, const Insn *in) {
     uint32_t *d = lane32(w, in->d);
     const uint64_t *a = lane64(w, in->a);
-    for (int l = 0; l < 32; l++) d[l] = (uint32_t)a[l];
+    EACH(uint32_t, a[l]);
 }
 
-void x_pred_not(Warp *w, const Insn *in) { *pred(w, in->d) = ~*pred(w, in->a); }
+void x_pred_not(Warp *w, const Insn *in) {
+    uint32_t *d = pred(w, in->d);
+    *d = blend_pred(*d, ~*pred(w, in->a), w->active);
+}
 
 void x_lea32(Warp *w, const Insn *in) {
     uint32_t *d = lane32(w, in->d);
     const uint32_t *a = lane32(w, in->a);
-    for (int l = 0; l < 32; l++) d[l] = a[l] + (uint32_t)in->imm;
+    EACH(uint32_t, a[l] + (uint32_t)in->imm);
 }
 
 void x_lea64(Warp *w, const Insn *in) {
     uint64_t *d = lane64(w, in->d);
     const uint32_t *a = lane32(w, in->a);
-    for (int l = 0; l < 32; l++) d[l] = (uint64_t)a[l] + (uint64_t)in->imm;
+    EACH(uint64_t, (uint64_t)a[l] + (uint64_t)in->imm);
 }
 
 static void x_clock(Warp *w, const Insn *in) {           // imm: 0 clock, 1 clock_hi, 2 clock64, 3.. globaltimer

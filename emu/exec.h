@@ -49,6 +49,13 @@ static inline float half_to_float(uint32_t h) {          // exact: scaled by 2^1
     return f32_from(x | (h & 0x8000) << 16);
 }
 
+static inline uint32_t half_round(uint32_t b) {          // to nearest even; a NaN is 0x7fff
+    uint32_t x = b & 0x7fffffffu, normal = (x - 0x38000000u + 0xfff + (x >> 13 & 1)) >> 13;
+    uint32_t small = f32_bits(f32_from(x) + 0.5f) - 0x3f000000u;         // the last bit of 0.5 is the least half
+    uint32_t h = x < 0x38800000u ? small : x >= 0x477ff000u ? 0x7c00 : normal;
+    return x > 0x7f800000u ? 0x7fff : h | (b >> 16 & 0x8000);
+}
+
 // The shared-memory offset of an address and the block that it names.
 static inline Block *shared_block(const Warp *w, uint32_t address, uint32_t *offset) {
     uint32_t rank = address >> RANK_SHIFT;
@@ -92,7 +99,7 @@ extern InsnFn x_lea32, x_lea64;
 // of the active lanes; which are good
 uint32_t VARIANT(pointers)(Warp *, const Insn *, uint8_t **p, uint32_t size, bool write);
 void copies_wait(Warp *, uint32_t lanes, uint32_t pending);        // x_async.c
-void copy_begin(Warp *, const Insn *, uint32_t lane, CpAsync, uint64_t from);      // the copy of one lane: size, valid, dst and clock are set
+void copy_begin(Warp *, const Insn *, uint32_t lane, CpAsync, uint64_t from, Access *);      // of one lane: size, valid, dst and clock are set; NULL: no races
 void VARIANT(decode_bulk)(Dec *, bool reduce);
 void VARIANT(decode_copy_arrive)(Dec *);
 void VARIANT(decode_cluster_barrier)(Dec *);

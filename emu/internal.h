@@ -7,7 +7,7 @@
 //     shadow.c   races, by vector clocks                         report.c  faults in words
 //     tensormap.c  tensor maps and the walk over a box           module.c  what was read, by name
 //     frames.c   stacks of device functions                      heap.c    their malloc
-//     idle.c     loops that nothing ends
+//     idle.c     loops that nothing ends                         slots.c  registers that share slots
 //
 // A register is a *slot*: 32 lanes side by side, 4 bytes a lane (8 for 64-bit types, 16 for b128; a
 // predicate is one 32-bit mask). An operand is the slot's byte offset with the number of its base in
@@ -206,6 +206,7 @@ struct Warp {
 };
 
 typedef struct Shadow { uint64_t write, read[2]; } Shadow;   // see shadow.c
+typedef struct ShadowWords { Shadow word[4]; } ShadowWords;
 
 typedef struct Barrier {
     uint32_t expected, arrived;   // threads; expected 0: all of the block
@@ -229,7 +230,9 @@ struct Block {
     uint32_t id[3], rank;
     uint8_t *shared;              // [shared_size]; offsets below SHARED_START are valid only where reserved memory is named
     uint8_t *init;                // a bit per byte of each word
-    Shadow  *shadow;              // a record per word
+    Shadow  *shadow;              // a record for each 16 bytes,
+    ShadowWords *apart;           // or for each word of them
+    uint32_t n_apart, cap_apart, free_apart;
     uint32_t shared_size;
     Warp   **warps;
     uint32_t n_warps, n_live;
@@ -487,8 +490,17 @@ uint32_t launch_dynamic_base(const Launch *);                  // offset of dyna
 
 // shadow.c
 void shadow_access(Warp *, const Insn *, uint32_t lanes, Block *, const uint32_t *offset, uint32_t size, bool write, bool atomic);
+// Accesses of one agent that are being checked: its record, what it is ordered after, and what was found to be no conflict.
+typedef struct Access {
+    uint64_t mine, fine, fenced;
+    const uint32_t *vc, *fv;
+    bool     write;
+} Access;
+// An asynchronous helper's: `vc` is what its issuer had seen, `fv` (for reads) what it may rely on having been fenced.
+Access shadow_helper(Warp *, const Insn *, bool write, uint32_t agent, uint32_t clock, const uint32_t *vc, const uint32_t *fv);
+bool shadow_reach(Access *, Warp *, const Insn *, Block *, uint32_t offset, uint32_t size);        // false: it was reported
 void shadow_async(Warp *, const Insn *, Block *, uint32_t offset, uint32_t size, bool write,
-                  uint32_t agent, uint32_t clock, const uint32_t *vc, const uint32_t *fv);
+                  uint32_t agent, uint32_t clock, const uint32_t *vc, const uint32_t *fv);          // both
 void shadow_init(Block *, uint32_t offset, uint32_t size);
 bool shadow_is_init(const Block *, uint32_t offset, uint32_t size);
 void vc_join(uint32_t *to, const uint32_t *from, uint32_t n);
@@ -564,6 +576,27 @@ typedef struct Operand {
 
 enum { MAX_OPERANDS = 24, MAX_MODS = 24 };
 
+// What decoding notes of a kernel's registers, for slots.c.
+typedef enum SlotUse {
+    SLOT_READ,
+    SLOT_WRITTEN,                 // where no guard stands before it: all of it
+    SLOT_PERHAPS,
+    SLOT_BETWEEN,                 // written, then read, by the same statement
+} SlotUse;
+typedef struct SlotTouch { uint32_t slot; SlotUse use; } SlotTouch;
+typedef struct SlotStatement { uint32_t pc, touches; bool ends, own; } SlotStatement;     // ends: nothing goes on behind it
+typedef struct SlotMade { uint32_t slot, bytes; } SlotMade;
+typedef struct SlotJump { uint32_t from, to; } SlotJump;
+typedef struct SlotLog {
+    SlotTouch     *touches;
+    SlotStatement *statements;
+    SlotMade      *made;
+    SlotJump      *jumps;
+    uint32_t     **places;        // slots that are kept outside of an instruction's fields
+    uint32_t       n_touches, cap_touches, n_statements, cap_statements, n_made, cap_made, n_jumps, cap_jumps, n_places, cap_places;
+    uint32_t       entry;
+} SlotLog;
+
 struct Dec {                      // the statement being decoded, and where its code goes
     EmuModule *module;
     Kernel   *kernel;             // NULL in a device function
@@ -583,9 +616,21 @@ struct Dec {                      // the statement being decoded, and where its 
     uint32_t  n_widen;
     struct InRegister { Sym *sym; uint32_t slot, offset; Type type; bool is_result; } in_registers[72];     // of the function
     uint32_t  n_in_registers;
+    SlotLog  *slots;              // of a kernel; NULL in a device function
     void     *reader;
     jmp_buf  *on_error;
 };
+
+// slots.c
+void slots_begin(SlotLog *, uint32_t code);
+void slots_free(SlotLog *);
+void slots_statement(Dec *, bool ends);
+void slots_touch(Dec *, uint32_t slot, SlotUse);
+void slots_made(Dec *, uint32_t slot, uint32_t bytes);
+void slots_own(Dec *);                              // what the statement names is in use until nobody knows when
+void slots_place(Dec *, uint32_t *);
+void slots_jump(Dec *, uint32_t from, uint32_t to); // pcs
+void slots_share(Dec *);                            // the kernel's code is whole
 
 typedef struct InsnDef {
     const char *name;             // the part before the first dot
@@ -608,6 +653,7 @@ uint32_t dec_src(Dec *, uint32_t i, Type);          // operand i as a slot of th
 uint32_t dec_src_op(Dec *, const Operand *, Type);
 uint32_t dec_dst(Dec *, uint32_t i, Type);
 uint32_t dec_dst_op(Dec *, const Operand *, Type);
+uint32_t dec_temp(Dec *, Type);                     // that the statement itself writes and reads
 uint32_t dec_pred(Dec *, const Operand *);          // a predicate source; negation resolved
 uint32_t dec_pred_dst(Dec *, const Operand *);      // NO_SLOT for _
 int64_t  dec_imm(Dec *, uint32_t i);                // an integer constant

@@ -142,7 +142,7 @@ static void cluster_fill(Cluster *c, Launch *launch, uint64_t index) {
         b->shared = emu_got(aligned_alloc(1024, (launch->shared_size + 1023) & ~(size_t)1023));
         emu_junk_fill(b->shared, launch->shared_size, launch->options.junk ? launch->options.junk : EMU_FILL_RANDOM,
                   launch->options.junk_seed + 77 * index + r);
-        b->init = need(words);
+        b->init = need(words + 3);
         if (launch->module->uses_reserved) {             // zero as a block begins
             memset(b->shared, 0, SHARED_START);
             shadow_init(b, 0, SHARED_START);
@@ -150,7 +150,7 @@ static void cluster_fill(Cluster *c, Launch *launch, uint64_t index) {
         b->n_warps = b->n_live = warps;
         b->warps = need(warps * sizeof *b->warps);
         if (launch->races) {
-            b->shadow = need(words * sizeof *b->shadow);
+            b->shadow = need((words + 3) / 4 * sizeof *b->shadow);
             b->atomic_vc = vc_new(c);
             for (int i = 0; i < NAMED_BARRIERS; i++) b->barriers[i].vc = vc_new(c);
         }
@@ -202,7 +202,7 @@ static void cluster_destroy(Cluster *c) {
         Block *b = &c->blocks[r];
         for (int i = 0; i < NAMED_BARRIERS; i++) free(b->barriers[i].vc);
         for (uint32_t i = 0; i < b->n_mbars; i++) free(b->mbars[i].vc), free(b->mbars[i].vc_done);
-        free(b->shared), free(b->init), free(b->shadow), free(b->warps), free(b->mbars), free(b->atomic_vc);
+        free(b->shared), free(b->init), free(b->shadow), free(b->apart), free(b->warps), free(b->mbars), free(b->atomic_vc);
     }
     free(c->vc), free(c->blocks), free(c->warps);
     pthread_mutex_lock(&launch->lock);

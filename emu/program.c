@@ -107,10 +107,14 @@ static void entry(Reader *r) {
         k->entry = m->n_code;
         if (r->outline) pass_body(r, &k->info);
         else {
+            slots_begin(&r->slots, m->n_code);
+            r->d.slots = &r->slots;
             reader_body(r);
             r->d.guard = NO_SLOT;
             decode_end(&r->d);
             reader_resolve_labels(r);
+            slots_share(&r->d);
+            r->d.slots = NULL;
             k->info.dynamic_shared = k->dynamic_align != 0;
         }
         k->info.instructions = m->n_code - k->entry;
@@ -369,6 +373,7 @@ static EmuModule *read_module(EmuContext *ctx, const char *ptx, size_t length, b
     free(r->hash);
     free(r->fixups);
     free(r->tables);
+    slots_free(&r->slots);
     free(r);
     if (!failed) return m;
     char message[sizeof ctx->message];

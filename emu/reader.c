@@ -80,6 +80,7 @@ uint32_t reader_new_slot(Dec *d, Type t) {
     uint32_t at = (*d->reg_bytes + align - 1) & ~(align - 1);
     if (at > (1u << 26)) dec_error(d, "too many registers");
     *d->reg_bytes = at + bytes;
+    slots_made(d, at | d->base, bytes);
     Func *f = ((Reader *)d->reader)->func;
     if (!d->kernel && f) {
         if (f->n_slots == f->cap_slots) {
@@ -563,6 +564,12 @@ void reader_fix_branch(Dec *d, Insn *in, const Operand *target) {
 }
 
 void reader_resolve_labels(Reader *r) {
+    for (uint32_t t = 0; t < r->n_tables; t++)
+        for (uint32_t i = 0; i < r->tables[t]->n_labels; i++) {
+            Sym *l = r->tables[t]->labels[i], *s = lookup_from(r, l->name, l->scope);
+            if (!s || s->kind != SYM_LABEL) text_fail(r, "label `%.*s` is not defined", (int)l->name.n, l->name.s);
+            l->pc = s->pc;
+        }
     for (uint32_t i = 0; i < r->n_fixups; i++) {
         Fixup *f = &r->fixups[i];
         Sym *s = lookup_from(r, f->name, f->scope);
@@ -570,14 +577,9 @@ void reader_resolve_labels(Reader *r) {
         if (!s || s->kind != SYM_LABEL) text_fail(r, "label `%.*s` is not defined", (int)f->name.n, f->name.s);
         Insn *in = &r->module->code[f->insn];
         if (s->labels) in->extra = s;
-        else in->imm = s->pc;
+        else in->imm = s->pc, slots_jump(&r->d, f->insn, s->pc);
+        for (uint32_t k = 0; k < s->n_labels; k++) slots_jump(&r->d, f->insn, s->labels[k]->pc);
     }
-    for (uint32_t t = 0; t < r->n_tables; t++)
-        for (uint32_t i = 0; i < r->tables[t]->n_labels; i++) {
-            Sym *l = r->tables[t]->labels[i], *s = lookup_from(r, l->name, l->scope);
-            if (!s || s->kind != SYM_LABEL) text_fail(r, "label `%.*s` is not defined", (int)l->name.n, l->name.s);
-            l->pc = s->pc;
-        }
     r->n_fixups = r->n_tables = 0;
 }
 

@@ -19,6 +19,7 @@ typedef struct Reader {
     uint32_t    n_fixups, cap_fixups;
     Sym       **tables;                                    // .branchtargets still to patch
     uint32_t    n_tables, cap_tables;
+    SlotLog     slots;
     Dec         d;
 } Reader;
 

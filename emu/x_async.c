@@ -39,19 +39,19 @@ static bool copy_ends(Warp *w, const Insn *in, u32 l, CpAsync *c, u64 src) {
         emu_fault(w, in, (int)l, EMU_FAULT_MISALIGNED, "cp.async of %u bytes from %s, which is not a multiple of %u", size, where, size);
         return false;
     }
-    for (u32 k = 0; k < c->valid; k += 4)                // source sizes need not be powers of two
+    c->src = emu_memory_at(w, in, (int)l, SPACE_GLOBAL, src, c->valid == size ? size : 1, false);
+    for (u32 k = 0; c->src && c->valid < size && k < c->valid; k += 4)   // part of it is of no size that accesses have
         if (!emu_memory_at(w, in, (int)l, SPACE_GLOBAL, src + k, c->valid - k < 4 ? 1 : 4, false)) return false;
-    c->src = emu_memory_at(w, in, (int)l, SPACE_GLOBAL, src, 1, false);
-    return true;
+    return c->src;
 }
 
-void copy_begin(Warp *w, const Insn *in, u32 l, CpAsync c, u64 src) {
+void copy_begin(Warp *w, const Insn *in, u32 l, CpAsync c, u64 src, Access *access) {
     u32 offset;
     c.lane = (uint8_t)l, c.group = w->copy_group[l], c.in = in;
     if (!copy_ends(w, in, l, &c, src)) return;
-    if (w->launch->races) {
+    if (access) {
         Block *b = shared_block(w, c.dst, &offset);
-        shadow_async(w, in, b, offset, c.size, true, w->agent + AGENT_COPY, c.clock, w->vc, NULL);
+        shadow_reach(access, w, in, b, offset, c.size);
     }
     if (w->n_copies == w->cap_copies) w->copies = emu_grown(w->copies, &w->cap_copies, 128, sizeof *w->copies);
     if (w->launch->options.async == EMU_ASYNC_EAGER || (w->launch->options.async == EMU_ASYNC_RANDOM && rng_next(&w->rng) & 1)) {
@@ -89,6 +89,8 @@ static void x_copy(Warp *w, const Insn *in) {
     u32 size = (u32)in->aux, clock = w->copy_clock++, sectors = 0;
     bool narrow = in->type == T_u32;
     u64 last = ~0ull;
+    Access access = {0};
+    if (w->launch->races) access = shadow_helper(w, in, true, w->agent + AGENT_COPY, clock, w->vc, NULL);
     w->effects++;
     EACH_ACTIVE({
         u64 src = (narrow ? lane32(w, in->list[0])[l] : lane64(w, in->list[0])[l]) + (u64)(intptr_t)in->extra;
@@ -98,7 +100,7 @@ static void x_copy(Warp *w, const Insn *in) {
         if (valid > size) valid = size;
         if (src >> 5 != last) sectors++;
         last = (src + size - 1) >> 5;
-        copy_begin(w, in, (u32)l, (CpAsync){.size = (uint8_t)size, .valid = (uint8_t)valid, .dst = dst, .clock = clock}, src);
+        copy_begin(w, in, (u32)l, (CpAsync){.size = (uint8_t)size, .valid = (uint8_t)valid, .dst = dst, .clock = clock}, src, w->launch->races ? &access : NULL);
     });
     w->count.global_requests++;
     w->count.global_sectors += sectors;

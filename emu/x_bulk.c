@@ -206,6 +206,17 @@ static void coordinates(Dec *d, const Operand *o, BulkSpec *s) {
     for (u32 i = 0; i < s->rank; i++) s->coord[i] = dec_src_op(d, &o->items[0].items[i], T_s32);
 }
 
+// The instruction that `s` is of, as it is when all of it is known.
+static Insn *emit(Dec *d, InsnFn *fn, BulkSpec *s) {
+    uint32_t *slots[] = {&s->dst, &s->src, &s->mbar, &s->size, &s->mask};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) slots_place(d, slots[i]);
+    for (u32 i = 0; i < s->rank; i++) slots_place(d, &s->coord[i]);
+    for (u32 i = 0; i < s->n_offsets; i++) slots_place(d, &s->offset[i]);
+    Insn *in = dec_emit(d, fn);
+    in->extra = s;
+    return in;
+}
+
 static void query_cancel(Dec *d) {
     static const char *const parts[] = {"get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"};
     bool whether = dec_mod(d, "is_canceled"), all = dec_mod(d, "get_first_ctaid");
@@ -237,8 +248,7 @@ static void decode_launch_control(Dec *d) {
     uint8_t space = own ? SPACE_SHARED : SPACE_GENERIC;
     address_part(d, dec_op(d, 0), space, &s->dst, &s->dst_imm, &s->narrow_dst);
     address_part(d, dec_op(d, 1), space, &s->mbar, &s->mbar_imm, &s->narrow_mbar);
-    Insn *in = dec_emit(d, x_try_cancel);
-    in->extra = s, in->aux = all;
+    emit(d, x_try_cancel, s)->aux = all;
 }
 
 static int reduction(Dec *d) {
@@ -358,7 +368,7 @@ void VARIANT(decode_bulk)(Dec *d, bool reduce) {
         dec_error(d, "a bulk %s needs %s", s->load ? "load" : "store", s->load ? ".mbarrier::complete_tx::bytes" : ".bulk_group");
     if (reduce) decode_reduced(d, s);
     decode_operands(d, s, &f);
-    dec_emit(d, x_bulk)->extra = s;
+    emit(d, x_bulk, s);
 }
 
 const InsnDef VARIANT(defs_bulk)[] = {{"clusterlaunchcontrol", decode_launch_control, EMU_CLASS_ASYNC}, {NULL, NULL, 0}};

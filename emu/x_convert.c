@@ -193,11 +193,14 @@ static void f32_f16(Warp *w, const Insn *in) {
 }
 static inline u32 bf16_round(u32 b) { return (b & 0x7fffffffu) > 0x7f800000u ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16; }
 QUICK(bf16_f32, u32, u32, bf16_round(a[l]))
-static void bf16x2_f32(Warp *w, const Insn *in) {
-    u32 *d = slot_at(w, in->d);
-    const u32 *a = slot_at(w, in->a), *b = slot_at(w, in->b);
-    EACH(u32, bf16_round(a[l]) << 16 | bf16_round(b[l]));
-}
+QUICK(f16_f32, u32, u32, half_round(a[l]))
+#define QUICK_PAIR(name, round)                                                       \
+    static void name(Warp *w, const Insn *in) {                                       \
+        u32 *d = slot_at(w, in->d);                                                   \
+        const u32 *a = slot_at(w, in->a), *b = slot_at(w, in->b);                     \
+        EACH(u32, round(a[l]) << 16 | round(b[l]));                                   \
+    }
+QUICK_PAIR(bf16x2_f32, bf16_round) QUICK_PAIR(f16x2_f32, half_round)
 
 static const struct { Type to, from; InsnFn *fn; } quick[] = {
     {T_u64, T_u32, u64_u32}, {T_s64, T_u32, u64_u32}, {T_b64, T_u32, u64_u32}, {T_s64, T_s32, s64_s32}, {T_u64, T_s32, s64_s32},
@@ -206,7 +209,7 @@ static const struct { Type to, from; InsnFn *fn; } quick[] = {
     {T_u16, T_u32, u32_u32}, {T_s16, T_u32, u32_u32}, {T_u16, T_u64, u32_u64},
     {T_u32, T_u16, u32_u16}, {T_s32, T_u16, u32_u16}, {T_s32, T_s16, s32_s16}, {T_u32, T_s16, s32_s16},
     {T_u32, T_u8, u32_u8}, {T_s32, T_u8, u32_u8}, {T_u16, T_u8, u32_u8}, {T_s32, T_s8, s32_s8}, {T_u32, T_s8, s32_s8}, {T_s16, T_s8, s32_s8},
-    {T_f32, T_s32, f32_s32}, {T_f32, T_bf16, f32_bf16}, {T_f32, T_f16, f32_f16}, {T_bf16, T_f32, bf16_f32}, {T_f64, T_f32, f64_f32},
+    {T_f32, T_s32, f32_s32}, {T_f32, T_bf16, f32_bf16}, {T_f32, T_f16, f32_f16}, {T_bf16, T_f32, bf16_f32}, {T_f16, T_f32, f16_f32}, {T_f64, T_f32, f64_f32},
 };
 
 // ---- Several to a register: x2 and x4, the first source in the high bits
@@ -293,8 +296,8 @@ static void decode_packed(Dec *d, Conversion *c) {
     if (four && (o->kind != O_VEC || o->n != 4)) dec_error(d, "cvt.%s takes four numbers in { }", ptx_type_name(c->to));
     for (u32 i = 0; !from && i < to->n; i++) slots[i] = four ? dec_src_op(d, &o->items[i], T_f32) : dec_src(d, 1 + i, T_f32);
     uint32_t a = from ? dec_src(d, 1, c->from) : slots[0], by = random ? dec_src(d, 1 + sources, T_b32) : NO_SLOT, dst = dec_dst(d, 0, c->to);
-    bool plain = two && c->to == T_bf16x2 && c->round <= R_rn && !c->flags;
-    Insn *in = dec_emit(d, plain ? bf16x2_f32 : x_packed);
+    bool plain = two && to->room == 16 && c->round <= R_rn && !c->flags;
+    Insn *in = dec_emit(d, !plain ? x_packed : c->to == T_f16x2 ? f16x2_f32 : bf16x2_f32);
     in->d = dst, in->a = a, in->e = by, in->extra = c;
     if (plain) in->b = slots[1];
     else if (!from) memcpy(dec_list(d, in, to->n), slots, to->n * sizeof *slots);

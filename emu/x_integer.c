@@ -282,15 +282,21 @@ static u32 permute(u32 a, u32 b, u32 c, int mode) {
         case 3:  pick = s; break;                        // rc8
         case 4:  pick = i > s ? i : s; break;            // ecl
         case 5:  pick = i < s ? i : s; break;            // ecr
-        case 6:  pick = (s & 1) * 2 + (i & 1); break;    // rc16
-        default: pick = c >> (4 * i) & 15; break;
+        default: pick = (s & 1) * 2 + (i & 1); break;    // rc16
         }
         byte = (u32)(bytes >> (8 * (pick & 7))) & 0xff;
-        if (!mode && pick & 8) byte = byte & 0x80 ? 0xff : 0;
         r |= byte << (8 * i);
     }
     return r;
 }
+static inline u32 picked(u64 bytes, u32 pick) {             // a byte, or its sign eight times
+    u32 byte = (u32)(bytes >> 8 * (pick & 7)) & 0xff;
+    return pick & 8 ? (0u - (byte >> 7)) & 0xff : byte;
+}
+static inline u32 permute_bytes(u64 bytes, u32 c) {
+    return picked(bytes, c & 15) | picked(bytes, c >> 4 & 15) << 8 | picked(bytes, c >> 8 & 15) << 16 | picked(bytes, c >> 12 & 15) << 24;
+}
+TERNARY(prmt, u32, permute_bytes((u64)b[l] << 32 | a[l], c[l]))
 static void x_prmt(Warp *w, const Insn *in) {
     u32 *d = slot_at(w, in->d);
     const u32 *a = slot_at(w, in->a), *b = slot_at(w, in->b), *c = slot_at(w, in->c);
@@ -616,7 +622,7 @@ static void decode_prmt(Dec *d) {
     Type t = dec_need_type(d);
     for (int i = 0; i < 6; i++)
         if (dec_mod(d, modes[i])) mode = i + 1;
-    operands3(d, x_prmt, t, T_u32, t)->imm = mode;
+    operands3(d, mode ? x_prmt : prmt, t, T_u32, t)->imm = mode;
 }
 static void decode_dp(Dec *d) {
     bool dp2a = ptx_str_is(d->name, "dp2a"), hi = dec_mod(d, "hi");

@@ -9,17 +9,18 @@ typedef uint64_t u64;
 static void spread(Warp *w, const Insn *in, uint8_t rows[32][16], bool from_registers) {
     for (u32 i = 0; i < in->vec; i++) {
         u32 *reg = lane32(w, in->list[i]);
-        for (u32 l = 0; l < 32; l++)
-            for (u32 h = 0; h < 2; h++) {
-                u32 row = in->aux ? 2 * (l % 4) + h : l / 4, col = in->aux ? l / 4 : 2 * (l % 4) + h;
-                uint8_t *element = &rows[8 * i + row][2 * col];
-                uint16_t v = (uint16_t)(reg[l] >> 16 * h);
-                if (from_registers) memcpy(element, &v, 2);
-                else {
-                    memcpy(&v, element, 2);
-                    reg[l] = h ? (reg[l] & 0xffff) | (u32)v << 16 : (reg[l] & 0xffff0000u) | v;
-                }
-            }
+        if (!in->aux) {                                  // a register is eight rows, as they lie
+            memcpy(from_registers ? (void *)rows[8 * i] : reg, from_registers ? (void *)reg : rows[8 * i], 128);
+            continue;
+        }
+        uint16_t matrix[8][8];
+        if (!from_registers) memcpy(matrix, rows[8 * i], sizeof matrix);
+        for (u32 l = 0; l < 32; l++) {
+            uint16_t *low = &matrix[2 * (l % 4)][l / 4], *high = &matrix[2 * (l % 4) + 1][l / 4];
+            if (from_registers) *low = (uint16_t)reg[l], *high = (uint16_t)(reg[l] >> 16);
+            else reg[l] = *low | (u32)*high << 16;
+        }
+        if (from_registers) memcpy(rows[8 * i], matrix, sizeof matrix);
     }
 }
 

@@ -72,7 +72,7 @@ static void decode_mov(Dec *d) {
     if (vec > 1) {
         if (to->kind != O_VEC || from->kind != O_VEC || to->n != vec || from->n != vec || t == T_pred)
             dec_error(d, "`mov.v%u` needs two vectors of %u", vec, vec);
-        for (u32 i = 0; i < vec; i++) between[i] = reader_new_slot(d, t), move(d, t, between[i], dec_src_op(d, &from->items[i], t));
+        for (u32 i = 0; i < vec; i++) between[i] = dec_temp(d, t), move(d, t, between[i], dec_src_op(d, &from->items[i], t));
         for (u32 i = 0; i < vec; i++)
             if (to->items[i].kind != O_SINK) move(d, t, dec_dst_op(d, &to->items[i], t), between[i]);
         return;

@@ -39,19 +39,21 @@ static void x_shfl(Warp *w, const Insn *in) {
     u32 *d = lane32(w, in->d), *p = in->list ? pred(w, in->list[0]) : NULL, a[32], hit = 0;
     const u32 *b = lane32(w, in->b), *c = lane32(w, in->c);
     memcpy(a, lane32(w, in->a), sizeof a);
-    u32 out[32];
-    for (u32 l = 0; l < 32; l++) {
-        u32 bv = b[l] & 31, cv = c[l] & 31, segment = c[l] >> 8 & 31, top = (l & segment) | (cv & ~segment), j;
-        bool ok;
-        switch (in->aux) {
-        case SHFL_up:   j = l - bv; ok = (int)j >= (int)top; break;
-        case SHFL_down: j = l + bv; ok = j <= top; break;
-        case SHFL_bfly: j = l ^ bv; ok = j <= top; break;
-        default:        j = (l & segment) | (bv & ~segment); ok = j <= top; break;
-        }
-        hit |= (u32)ok << l;
-        out[l] = a[ok ? j & 31 : l];
+    u32 out[32], ok[32], from[32];
+#define SOURCES(lane, good)                                                           \
+    for (u32 l = 0; l < 32; l++) {                                                    \
+        u32 bv = b[l] & 31, segment = c[l] >> 8 & 31, top = (l & segment) | (c[l] & 31 & ~segment), j = (lane); \
+        ok[l] = (good) ? 1u << l : 0;                                                 \
+        from[l] = (good) ? j & 31 : l;                                                \
     }
+    switch (in->aux) {
+    case SHFL_up:   SOURCES(l - bv, (int)j >= (int)top) break;
+    case SHFL_down: SOURCES(l + bv, j <= top) break;
+    case SHFL_bfly: SOURCES(l ^ bv, j <= top) break;
+    default:        SOURCES((l & segment) | (bv & ~segment), j <= top) break;
+    }
+#undef SOURCES
+    for (u32 l = 0; l < 32; l++) hit |= ok[l], out[l] = a[from[l]];
     for (u32 m = w->active; m; m &= m - 1) d[__builtin_ctz(m)] = out[__builtin_ctz(m)];
     if (p) *p = blend_pred(*p, hit, w->active);
 }

@@ -69,6 +69,13 @@ static u32 chunk_at(const Place *p, bool mn_major, u32 row, u32 byte) {
 // The elements of 16 bytes.
 static void chunk_elements(const uint8_t *from, Type t, double *to) {
     u32 word[4], bits = ptx_type_bits(t), e = 32 / bits;
+    uint16_t half[8];
+    if (bits == 16) {                                    // the most frequent, in their order
+        memcpy(half, from, sizeof half);
+        if (t == T_bf16) for (u32 i = 0; i < 8; i++) to[i] = (double)f32_from((u32)half[i] << 16);
+        else for (u32 i = 0; i < 8; i++) to[i] = (double)half_to_float(half[i]);
+        return;
+    }
     memcpy(word, from, sizeof word);
     for (u32 h = 0; h < e; h++) {
         double v[4];
@@ -180,7 +187,8 @@ static void check_operand(Warp *w, const Insn *in, Warp *const warps[4], u64 des
     Block *b = w->block;
     Place p = place_of(desc);
     char where[160];
-    bool told = false;
+    bool told = false, races = w->launch->races, clean = w->launch->options.allow_uninitialised || w->launch->options.partial;
+    Access access = shadow_helper(w, in, false, warps[0]->agent + AGENT_WGMMA, clock, vc, fv);
     EACH_CHUNK(&p, mn_major, mn, k, ptx_type_bits(type), {
         if (told) continue;
         if (at < SHARED_START || at + 16 > b->shared_size) {
@@ -189,12 +197,12 @@ static void check_operand(Warp *w, const Insn *in, Warp *const warps[4], u64 des
             told = true;
             continue;
         }
-        if (!w->launch->options.allow_uninitialised && !w->launch->options.partial && !shadow_is_init(b, at, 16)) {
+        if (!clean && !shadow_is_init(b, at, 16)) {
             shared_describe(w->launch, at, where, sizeof where);
             emu_fault(w, in, 0, EMU_FAULT_UNINITIALISED, "wgmma reads %c from shared memory that nothing wrote: %s", name, where);
             told = true;
         }
-        if (w->launch->races) shadow_async(w, in, b, at, 16, false, warps[0]->agent + AGENT_WGMMA, clock, vc, fv);
+        if (races) shadow_reach(&access, w, in, b, at, 16);
     });
 }
 
@@ -328,6 +336,7 @@ static void decode_wgmma(Dec *d) {
     }
     if (!dec_mod(d, "mma_async")) dec_error(d, "`wgmma` needs .mma_async, .fence, .commit_group or .wait_group");
     Wgmma *t = dec_alloc(d, sizeof *t);
+    slots_own(d);
     t->sparse = dec_mod(d, "sp");
     shape(d, t);
     t->satfinite = dec_mod(d, "satfinite");

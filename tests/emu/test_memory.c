@@ -142,6 +142,24 @@ static void races(void **state) {
     fault_of("st.shared.u32 [%r12], %r0; bar.sync 0; ld.shared.u32 %r2, [tile+4]; st.shared.u32 [%r12], %r0;", 64,
              EMU_FAULT_RACE, "races with the read by warp", NULL);
 }
+// 16 bytes that are taken as one have one record, words and bytes of them their own.
+static void races_of_parts(void **state) {
+    (void)state;
+    static const EmuOptions any = {.allow_uninitialised = true};
+#define FIRST "setp.lt.u32 %p1, %r0, 32; setp.ge.u32 %p2, %r0, 32; "
+#define ALL   "{%r0, %r0, %r0, %r0}"
+    fault_of(FIRST "@%p1 st.shared.v4.u32 [tile+16], " ALL "; @%p2 ld.shared.u32 %r1, [tile+24];", 64, EMU_FAULT_RACE, "read of `tile` + 24 races with the write by warp 0", NULL);
+    fault_of(FIRST "@%p1 st.shared.u8 [tile+21], %r0; @%p2 ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [tile+16];", 64, EMU_FAULT_RACE, "read of `tile` + 20 races", &any);
+    fault_of(FIRST "@%p1 ld.shared.u32 %r1, [tile+28]; @%p2 st.shared.v4.u32 [tile+16], " ALL ";", 64, EMU_FAULT_RACE, "write of `tile` + 28 races with the read by warp 0", &any);
+    fault_of(FIRST "@%p1 st.shared.u32 [tile+4], %r0; bar.sync 0; @%p2 st.shared.v4.u32 [tile], " ALL "; @%p1 ld.shared.u32 %r1, [tile+8];", 64, EMU_FAULT_RACE, "`tile` + 8 races", &any);
+    fault_of(FIRST "@%p1 st.shared.u32 [%r12], %r0; @%p2 ld.shared.u16 %h1, [tile+30];", 64, EMU_FAULT_RACE, "read of `tile` + 30 races with the write by warp 0", NULL);
+    // parts of one that nobody shares, then all of it, in turns
+    fault_of(FIRST "@%p1 st.shared.u32 [tile], %r0; @%p2 st.shared.u32 [tile+4], %r0; @%p1 st.shared.v2.u32 [tile+8], {%r0, %r0}; bar.sync 0;\n"
+             "@%p1 ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [tile]; @%p2 ld.shared.u32 %r1, [tile+4]; bar.sync 0; @%p2 st.shared.v4.u32 [tile], " ALL "; bar.sync 0;\n"
+             "ld.shared.u32 %r1, [tile+12]; ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [tile]; trap;", 64, EMU_FAULT_TRAP, "`trap` reached", NULL);
+#undef FIRST
+#undef ALL
+}
 static void one_value(void **state) {                    // the same from all warps: no race, as long as it is the same
     (void)state;
     fault_of("mov.u32 %r1, 7; st.shared.u32 [tile], %r1; st.shared.v2.u16 [tile+4], {1, 2}; stmatrix.sync.aligned.m8n8.x1.shared.b16 [tile+16], {%r1};\n"
@@ -350,7 +368,7 @@ static void host_calls(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_and_widths), cmocka_unit_test(variables), cmocka_unit_test(atomics), cmocka_unit_test(out_of_bounds),
-        cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(one_value), cmocka_unit_test(strong_accesses), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
+        cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(races_of_parts), cmocka_unit_test(one_value), cmocka_unit_test(strong_accesses), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
         cmocka_unit_test(deadlocks), cmocka_unit_test(loops_without_end), cmocka_unit_test(a_loop_that_ends), cmocka_unit_test(cooperative), cmocka_unit_test(reserved), cmocka_unit_test(other_faults), cmocka_unit_test(places), cmocka_unit_test(host_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
