@@ -293,6 +293,22 @@ static bool graph_has(const SemaFile *f, Sym name) {
     return false;
 }
 
+// `N == 3 * name`, either way round: N and 3.
+static Sym multiple(const Node *kernel, Sym name, int64_t *times) {
+    const Node *list = kernel->kid[2];
+    for (uint32_t i = 0; list && i < list->nkid; i++)
+        for (int a = 0; list->kid[i]->kind == N_binary && list->kid[i]->op == OP_eq && a < 2; a++) {
+            const Node *whole = list->kid[i]->kid[a], *product = list->kid[i]->kid[!a];
+            if (whole->kind != N_name || product->kind != N_binary || product->op != OP_mul) continue;
+            for (int k = 0; k < 2; k++)
+                if (product->kid[k]->kind == N_name && product->kid[k]->sym == name && product->kid[!k]->kind == N_int && product->kid[!k]->ival > 0) {
+                    *times = product->kid[!k]->ival;
+                    return whole->sym;
+                }
+        }
+    return NULL;
+}
+
 static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool warn) {
     for (int i = 0; i < c->k->ndims; i++) {
         if (solved[i]) {
@@ -305,11 +321,15 @@ static void unsolved_dims(Check *c, const Node *kernel, const bool *solved, bool
             continue;
         }
         const char *name = c->k->dims[i].name->s;
+        int64_t times = 0;
+        Sym whole = kernel->kind == N_kernel ? multiple(kernel, c->k->dims[i].name, &times) : NULL;
         Diag *d = report(c, E_dim_unsolved, c->dim_span[i].hi ? c->dim_span[i] : name_at(kernel), name);
         if (kernel->kind == N_graph)
             diag_help(
                 d,
                 "a result's dimensions are those of the parameters, or made of them: `-> (y: f32[2 * N])`, `where M = 2 * N`");
+        else if (whole)
+            diag_help(d, "`where` defines it by one sign: `where %s = %s / %lld, %s %% %lld == 0`", name, whole->s, (long long)times, whole->s, (long long)times);
         else
             diag_help(d, "let it stand alone in a tensor's type, or with a number added, or define it by a name that does: not `p: i32[2 * %s]` "
                          "but `p: i32[%s2]` and `where %s = %s2 / 2`; or say what it is: `<%s = 128>`", name, name, name, name, name);
