@@ -161,11 +161,21 @@ static bool at_most(Check *c, const TExpr *x, int64_t n) {
     return x->kind == TX_fun && x->op == TF_min && (at_most(c, x->kid[0], n) || at_most(c, x->kid[1], n));
 }
 
-// hi <= lo + n, as in `s .. min(N, s + 64) by 64`
+// The integer that became an index, in whose type the bounds of a range were computed.
+static const TExpr *before_index(const TExpr *x) {
+    if (x->kind != TX_cast || x->type.elem != EL_index) return x;
+    Elem e = x->kid[0]->type.elem;
+    return elem_is_int(e) && e != EL_index && e != EL_u64 ? x->kid[0] : x;
+}
+
+// hi <= lo + n, as in `s .. min(N, s + 64) by 64`. A sum that wraps around is less than what was added to, if what was added is not.
 static bool at_most_past(const TExpr *hi, const TExpr *lo, int64_t n) {
+    if (before_index(hi) != hi) return at_most_past(before_index(hi), before_index(lo), n);
     if (hi->kind == TX_fun && hi->op == TF_min) return at_most_past(hi->kid[0], lo, n) || at_most_past(hi->kid[1], lo, n);
     for (int i = 0; i < 2 && hi->kind == TX_binary && hi->op == OP_add; i++) {
-        if (tx_same(hi->kid[i], lo) && hi->kid[1 - i]->kind == TX_const && hi->kid[1 - i]->ival <= n) return true;
+        const TExpr *more = hi->kid[1 - i];
+        bool wraps = hi->type.elem != EL_index && more->kind == TX_const && more->ival < 0;
+        if (tx_same(hi->kid[i], lo) && more->kind == TX_const && more->ival <= n && !wraps) return true;
     }
     return false;
 }
