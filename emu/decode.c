@@ -275,6 +275,27 @@ static uint32_t clock_now(Dec *d, const Operand *o, uint32_t width) {
     return t;
 }
 
+// Instructions whose registers have the size of their types and, where both are numbers, are whole or not as these are. The others
+// (loads, stores, conversions and what moves bits) take wider ones, or of other kinds, in ways of their own.
+static const char *const agreeing[] = {
+    "add", "addc", "sub", "subc", "mul", "mad", "madc", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "fma", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh",
+    "popc", "clz", "bfind", "brev", "bfe", "bfi", "szext", "bmsk", "fns", "testp", "copysign", "setp", "selp", "and", "or", "xor", "not", "cnot", "lop3", "shf", "shl", "shr", "prmt"};
+
+static bool has_agreeing(Str name) {
+    for (size_t i = 0; i < sizeof agreeing / sizeof *agreeing; i++)
+        if (ptx_str_is(name, agreeing[i])) return true;
+    return false;
+}
+
+static bool is_whole(Type t) { return ptx_type_kind(t) == 'U' || ptx_type_kind(t) == 'S'; }
+
+static void check_agrees(Dec *d, const Operand *o, Type t) {
+    if (!d->agrees || !o->sym || o->type == T_pred || t == T_pred || ptx_type_bits(t) < 16) return;
+    bool other = (ptx_type_kind(o->type) == 'F' && is_whole(t)) || (is_whole(o->type) && (t == T_f32 || t == T_f64));
+    if (other || ptx_type_bits(o->type) != ptx_type_bits(t))
+        dec_error(d, "`%.*s` has type .%s, and `%.*s` needs .%s here", (int)o->name.n, o->name.s, ptx_type_name(o->type), (int)d->name.n, d->name.s, ptx_type_name(t));
+}
+
 uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     uint32_t width = width_of(t);
     if (t == T_pred) return dec_pred(d, o);
@@ -292,6 +313,7 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     case O_REG: {
         uint32_t have = width_of(o->type);
         slots_touch(d, o->slot, SLOT_READ);
+        check_agrees(d, o, t);
         if (have == width) return o->slot;
         if (!have) dec_error(d, "`%.*s` is a predicate", (int)o->name.n, o->name.s);
         if (have == 128 || width == 128) dec_error(d, "`%.*s` has %u bits, not %u", (int)o->name.n, o->name.s, have, width);
@@ -328,11 +350,13 @@ uint32_t dec_src(Dec *d, uint32_t i, Type t) { return dec_src_op(d, dec_op(d, i)
 
 uint32_t dec_dst_op(Dec *d, const Operand *o, Type t) {
     if (t == T_pred) return dec_pred_dst(d, o);
+    if (o->kind == O_SINK && d->agrees && !ptx_str_is(d->name, "lop3")) dec_error(d, "`%.*s` needs a register for its result, not `_`", (int)d->name.n, d->name.s);
     if (o->kind == O_SINK) return dec_temp(d, t);
     if (o->kind != O_REG) dec_error(d, "the destination needs to be a register");
     if (!o->sym) dec_error(d, "`%.*s` cannot be written", (int)o->name.n, o->name.s);
     uint32_t have = width_of(o->type), width = width_of(t);
     slots_touch(d, o->slot, SLOT_WRITTEN);
+    check_agrees(d, o, t);
     if (have == width) return o->slot;
     if (!have || have < width || have == 128)
         dec_error(d, "`%.*s` has type .%s, too narrow for .%s", (int)o->name.n, o->name.s, ptx_type_name(o->type),
@@ -436,6 +460,7 @@ void decode_statement(Dec *d) {
         dec_error(d, "unknown instruction `%s`", text);
     }
     d->cls = def->cls;
+    d->agrees = has_agreeing(d->name);
     slots_statement(d, ptx_str_is(d->name, "ret") || ptx_str_is(d->name, "exit") || ptx_str_is(d->name, "bra") || ptx_str_is(d->name, "brx"));
     def->decode(d);
     for (uint32_t i = 0; i < d->n_mods; i++)

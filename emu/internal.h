@@ -611,6 +611,7 @@ struct Dec {                      // the statement being decoded, and where its 
     bool      guard_not;
     uint32_t  line, loc;
     uint8_t   cls;
+    bool      agrees;             // its registers are of its types
     uint32_t  first;              // pc of the statement's first instruction
     struct Widen { uint32_t to, from; uint8_t type; } widen[300];
     uint32_t  n_widen;

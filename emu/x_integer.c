@@ -622,7 +622,7 @@ static void decode_prmt(Dec *d) {
     Type t = dec_need_type(d);
     for (int i = 0; i < 6; i++)
         if (dec_mod(d, modes[i])) mode = i + 1;
-    operands3(d, mode ? x_prmt : prmt, t, T_u32, t)->imm = mode;
+    operands3(d, mode ? x_prmt : prmt, t, T_b32, t)->imm = mode;
 }
 static void decode_dp(Dec *d) {
     bool dp2a = ptx_str_is(d->name, "dp2a"), hi = dec_mod(d, "hi");
@@ -631,7 +631,7 @@ static void decode_dp(Dec *d) {
     Insn *in = operands3(d, x_dp, T_b32, T_b32, T_b32);
     in->imm = (ptx_type_is_signed(ta) ? 1 : 0) | (ptx_type_is_signed(tb) ? 2 : 0) | (dp2a ? 4 : 0) | (hi ? 8 : 0);
 }
-static void decode_fns(Dec *d) { operands3(d, fns_32, dec_need_type(d), T_s32, T_b32); }
+static void decode_fns(Dec *d) { operands3(d, fns_32, dec_need_type(d), T_b32, T_b32); }
 
 // clang-format off
 const InsnDef VARIANT(defs_integer)[] = {

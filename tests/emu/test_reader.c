@@ -19,7 +19,7 @@ static void errors(void **state) {
             "line 6: unknown instruction `add.s32.banana` (`.banana` is not supported here)");
     refuses(K("\nadd.s32 %r1, %r2, %r9;"), "line 7: register `%r9` is not declared");
     refuses(K("add.s32 %r1, %r2;"), "line 6: `add` takes 3 operands, not 2");
-    refuses(K("add.s64 %r1, %rd1, %rd2;"), "line 6: `%r1` has type .b32, too narrow for .s64");
+    refuses(K("add.s64 %r1, %rd1, %rd2;"), "line 6: `%r1` has type .b32, and `add` needs .s64 here");
     refuses(K("bra NOWHERE;"), "line 6: label `NOWHERE` is not defined");
     refuses(K("L: L:"), "line 6: `L` is declared twice");
     refuses(K(".reg .b32 %r<7>;"), "line 6: `%r` is declared twice");
@@ -53,6 +53,10 @@ static void errors(void **state) {
     refuses(K("vadd.s32.s32.s32 %r1, %r2.b4, %r3;"), "line 6: `.b4` selects nothing here");
     refuses(K("vshl.u32.u32.u32 %r1, %r2, %r3;"), "line 6: `vshl` needs .clamp or .wrap");
     refuses(K("vmad.u32.u32.u32.po %r1, -%r2, %r3, %r1;"), "line 6: `vmad.po` negates nothing");
+    refuses(HEAD ".visible .entry k() { .reg .f32 %f<4>; .reg .s32 %s<4>; add.s32 %s1, %f1, %s2; ret; }", "line 4: `%f1` has type .f32, and `add` needs .s32 here");
+    refuses(HEAD ".visible .entry k() { .reg .f32 %f<4>; .reg .u32 %u<4>; .reg .b16 %h<4>; fma.rn.f32 %u1, %f1, %f2, %f3; ret; }", "`%u1` has type .u32, and `fma` needs .f32 here");
+    refuses(HEAD ".visible .entry k() { .reg .b16 %h<4>; .reg .b32 %r<4>; and.b32 %r1, %r2, %h1; ret; }", "`%h1` has type .b16, and `and` needs .b32 here");
+    refuses(K("add.s32 _, %r1, %r2;"), "`add` needs a register for its result, not `_`");
     refuses(K("neg.f32x2 %rd1, %rd2;"), "line 6: `neg` of .f32x2");
     refuses(K("createpolicy.cvt.L2.b32 %r1, %r2;"), "line 6: `createpolicy` needs .b64");
     refuses(K("mov.u64 %rd1, 99999999999999999999;"), "line 6: `99999999999999999999` does not fit into 64 bits");
