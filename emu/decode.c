@@ -275,16 +275,33 @@ static uint32_t clock_now(Dec *d, const Operand *o, uint32_t width) {
     return t;
 }
 
-// Instructions whose registers have the size of their types and, where both are numbers, are whole or not as these are. The others
-// (loads, stores, conversions and what moves bits) take wider ones, or of other kinds, in ways of their own.
-static const char *const agreeing[] = {
-    "add", "addc", "sub", "subc", "mul", "mad", "madc", "mul24", "mad24", "sad", "div", "rem", "abs", "neg", "min", "max", "fma", "rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh",
-    "popc", "clz", "bfind", "brev", "bfe", "bfi", "szext", "bmsk", "fns", "testp", "copysign", "setp", "selp", "and", "or", "xor", "not", "cnot", "lop3", "shf", "shl", "shr", "prmt"};
+// Instructions whose registers have the size of their types and, where both are numbers, are whole or not as these are; and which types
+// those are, NULL where the decoders say. The others (loads, stores, conversions and what moves bits) take wider registers, or of other
+// kinds, in ways of their own.
+#define WHOLE_32_64 "u32 u64 s32 s64 "
+#define WHOLE       "u16 s16 " WHOLE_32_64
+static const struct Agreeing { const char *name, *types; } agreeing[] = {
+    {"add", NULL}, {"addc", WHOLE_32_64}, {"sub", NULL}, {"subc", WHOLE_32_64}, {"mul", NULL}, {"mad", NULL}, {"madc", WHOLE_32_64}, {"mul24", "u32 s32 "}, {"mad24", "u32 s32 "}, {"sad", WHOLE},
+    {"div", NULL}, {"rem", WHOLE}, {"abs", NULL}, {"neg", NULL}, {"min", NULL}, {"max", NULL}, {"fma", NULL}, {"rcp", "f32 f64 "}, {"sqrt", "f32 f64 "}, {"rsqrt", "f32 f64 "}, {"sin", "f32 "}, {"cos", "f32 "},
+    {"lg2", "f32 "}, {"ex2", NULL}, {"tanh", NULL}, {"popc", "b32 b64 "}, {"clz", "b32 b64 "}, {"bfind", WHOLE_32_64}, {"brev", "b32 b64 "}, {"bfe", WHOLE_32_64}, {"bfi", "b32 b64 "}, {"szext", "u32 s32 "},
+    {"bmsk", "b32 "}, {"fns", "b32 "}, {"testp", "f32 f64 "}, {"copysign", "f32 f64 "}, {"setp", NULL}, {"selp", "b16 b32 b64 f32 f64 " WHOLE}, {"and", "pred b16 b32 b64 "}, {"or", "pred b16 b32 b64 "}, {"xor", "pred b16 b32 b64 "},
+    {"not", "pred b16 b32 b64 "}, {"cnot", "b16 b32 b64 "}, {"lop3", NULL}, {"shf", "b32 "}, {"shl", "b16 b32 b64 "}, {"shr", "b16 b32 b64 " WHOLE}, {"prmt", "b32 "}};
 
-static bool has_agreeing(Str name) {
+static const struct Agreeing *find_agreeing(Str name) {
     for (size_t i = 0; i < sizeof agreeing / sizeof *agreeing; i++)
-        if (ptx_str_is(name, agreeing[i])) return true;
-    return false;
+        if (ptx_str_is(name, agreeing[i].name)) return &agreeing[i];
+    return NULL;
+}
+
+static void check_types(Dec *d, const char *types) {
+    for (uint32_t i = 0; i < d->n_mods; i++) {
+        Type t = ptx_type_named(d->mods[i]);
+        if (!t) continue;
+        char one[16];
+        snprintf(one, sizeof one, "%s ", ptx_type_name(t));
+        const char *at = strstr(types, one);
+        if (!at || (at != types && at[-1] != ' ')) dec_error(d, "`%.*s` of .%s does not exist", (int)d->name.n, d->name.s, ptx_type_name(t));
+    }
 }
 
 static bool is_whole(Type t) { return ptx_type_kind(t) == 'U' || ptx_type_kind(t) == 'S'; }
@@ -460,7 +477,9 @@ void decode_statement(Dec *d) {
         dec_error(d, "unknown instruction `%s`", text);
     }
     d->cls = def->cls;
-    d->agrees = has_agreeing(d->name);
+    const struct Agreeing *agrees = find_agreeing(d->name);
+    d->agrees = agrees;
+    if (agrees && agrees->types) check_types(d, agrees->types);
     slots_statement(d, ptx_str_is(d->name, "ret") || ptx_str_is(d->name, "exit") || ptx_str_is(d->name, "bra") || ptx_str_is(d->name, "brx"));
     def->decode(d);
     for (uint32_t i = 0; i < d->n_mods; i++)

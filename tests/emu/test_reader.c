@@ -56,6 +56,7 @@ static void errors(void **state) {
     refuses(HEAD ".visible .entry k() { .reg .f32 %f<4>; .reg .s32 %s<4>; add.s32 %s1, %f1, %s2; ret; }", "line 4: `%f1` has type .f32, and `add` needs .s32 here");
     refuses(HEAD ".visible .entry k() { .reg .f32 %f<4>; .reg .u32 %u<4>; .reg .b16 %h<4>; fma.rn.f32 %u1, %f1, %f2, %f3; ret; }", "`%u1` has type .u32, and `fma` needs .f32 here");
     refuses(HEAD ".visible .entry k() { .reg .b16 %h<4>; .reg .b32 %r<4>; and.b32 %r1, %r2, %h1; ret; }", "`%h1` has type .b16, and `and` needs .b32 here");
+    refuses(K("bfe.b64 %rd1, %rd2, %r1, %r2;"), "line 6: `bfe` of .b64 does not exist");
     refuses(K("add.s32 _, %r1, %r2;"), "`add` needs a register for its result, not `_`");
     refuses(K("neg.f32x2 %rd1, %rd2;"), "line 6: `neg` of .f32x2");
     refuses(K("createpolicy.cvt.L2.b32 %r1, %r2;"), "line 6: `createpolicy` needs .b64");
