@@ -123,7 +123,7 @@ static void find_blocks(Solver *s) {
         j->from = statement_of(log, j->from), j->to = statement_at(log, j->to);
         begins[j->from + 1] = begins[j->to] = true;
     }
-    qsort(log->jumps, log->n_jumps, sizeof *log->jumps, by_from);
+    if (log->n_jumps) qsort(log->jumps, log->n_jumps, sizeof *log->jumps, by_from);
     s->blocks = emu_got(calloc(n + 1, sizeof *s->blocks));
     s->block_of = emu_got(calloc(n + 1, sizeof *s->block_of));
     for (uint32_t i = 0; i < n; i++) {
