@@ -215,6 +215,8 @@ const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *w) 
             for (int t = 0; t < p.base.nterm; t++) if (in_loop(h, p.base.term[t].v)) return "a window moves over pictures";
             if (p.step || p.radix) return "an operand is gathered";
             x->digit = p.rows != NULL;
+            // past the last digit the walk is in the next picture, where rows begin anew: x[b, m % 8, k] of 64 rows
+            if (!x->digit && open && w->rows && (!host_expr(h->facts, axis_hi(w->rows), &rows_end) || !fact_assume(h->facts, join(h, L_LE, rows_end, digits_before)))) return "an operand is gathered";
             w->whole = x->digit;
             continue;
         }
