@@ -595,6 +595,8 @@ typedef struct SlotLog {
     uint32_t     **places;        // slots that are kept outside of an instruction's fields
     uint32_t       n_touches, cap_touches, n_statements, cap_statements, n_made, cap_made, n_jumps, cap_jumps, n_places, cap_places;
     uint32_t       entry;
+    void          *held[8];
+    uint32_t       n_held;
 } SlotLog;
 
 struct Dec {                      // the statement being decoded, and where its code goes

@@ -48,7 +48,11 @@ void slots_begin(SlotLog *log, uint32_t code) {
     log->entry = code;
 }
 
-void slots_free(SlotLog *log) { free(log->touches), free(log->statements), free(log->made), free(log->jumps), free(log->places); }
+// What the solver has, so that nothing is lost where there is no room for the rest.
+static void *hold(SlotLog *log, size_t n, size_t size) { return log->held[log->n_held++] = emu_got(calloc(n, size)); }
+static void let_go(SlotLog *log) { while (log->n_held) free(log->held[--log->n_held]); }
+
+void slots_free(SlotLog *log) { let_go(log), free(log->touches), free(log->statements), free(log->made), free(log->jumps), free(log->places); }
 
 void slots_statement(Dec *d, bool ends) {
     SlotLog *log = d->slots;
@@ -117,15 +121,15 @@ static int by_from(const void *a, const void *b) {
 static void find_blocks(Solver *s) {
     SlotLog *log = s->log;
     uint32_t n = log->n_statements, jump = 0;
-    bool    *begins = emu_got(calloc(n + 1, sizeof *begins));
+    bool    *begins = hold(log, n + 1, sizeof *begins);
     for (uint32_t i = 0; i < log->n_jumps; i++) {
         SlotJump *j = &log->jumps[i];
         j->from = statement_of(log, j->from), j->to = statement_at(log, j->to);
         begins[j->from + 1] = begins[j->to] = true;
     }
     if (log->n_jumps) qsort(log->jumps, log->n_jumps, sizeof *log->jumps, by_from);
-    s->blocks = emu_got(calloc(n + 1, sizeof *s->blocks));
-    s->block_of = emu_got(calloc(n + 1, sizeof *s->block_of));
+    s->blocks = hold(log, n + 1, sizeof *s->blocks);
+    s->block_of = hold(log, n + 1, sizeof *s->block_of);
     for (uint32_t i = 0; i < n; i++) {
         if (!i || begins[i] || log->statements[i - 1].ends) s->blocks[s->n_blocks++].first = i;
         CodeBlock *b = &s->blocks[s->n_blocks - 1];
@@ -134,7 +138,6 @@ static void find_blocks(Solver *s) {
         if (!b->n_jumps) b->jumps = jump;
         for (; jump < log->n_jumps && log->jumps[jump].from == i; jump++) b->n_jumps++;
     }
-    free(begins);
 }
 
 // ---- Liveness
@@ -145,8 +148,8 @@ static void number_registers(Solver *s) {
     const SlotLog *log = s->log;
     uint32_t end = log->n_made ? log->made[log->n_made - 1].slot + 4 : 0;
     s->n_regs = log->n_made;
-    s->regs = emu_got(calloc(s->n_regs + 1, sizeof *s->regs));
-    s->number = emu_got(calloc(end / 4 + 1, sizeof *s->number));
+    s->regs = hold(s->log, s->n_regs + 1, sizeof *s->regs);
+    s->number = hold(s->log, end / 4 + 1, sizeof *s->number);
     for (uint32_t i = 0; i < s->n_regs; i++) {
         s->regs[i] = (Register){.slot = log->made[i].slot, .bytes = log->made[i].bytes, .first = ~0u, .block = NONE};
         s->number[log->made[i].slot / 4] = i + 1;
@@ -226,7 +229,7 @@ static bool find_live(Solver *s) {                        // false: too much to 
     s->words = (s->n_globals + 63) / 64;
     size_t n = (size_t)s->words * s->n_blocks;
     if (n > MOST_WORDS) return false;
-    s->in = emu_got(calloc(4 * n + 1, sizeof *s->in));
+    s->in = hold(s->log, 4 * n + 1, sizeof *s->in);
     s->out = s->in + n, s->made = s->out + n, s->used = s->made + n;
     each_touch(s, see_bits);
     solve(s);
@@ -241,7 +244,7 @@ static uint32_t size_index(uint32_t bytes) { return bytes == 4 ? 0 : bytes == 12
 
 static uint32_t hand_out(Solver *s) {                     // the bytes of all
     uint32_t n = s->log->n_statements, at = FIXED_BYTES, free_list[SIZES] = {0};
-    uint32_t *begin = emu_got(calloc(2 * (size_t)n + 2, sizeof *begin)), *end = begin + n + 1;
+    uint32_t *begin = hold(s->log, 2 * (size_t)n + 2, sizeof *begin), *end = begin + n + 1;
     for (uint32_t i = s->n_regs; i--;) {
         Register *r = &s->regs[i];
         if (r->block == NONE) r->first = r->last = 0, r->own = true;
@@ -262,7 +265,6 @@ static uint32_t hand_out(Solver *s) {                     // the bytes of all
             next = r->next, r->next = *reuse, *reuse = i;
         }
     }
-    free(begin);
     return at;
 }
 
@@ -288,5 +290,5 @@ void slots_share(Dec *d) {
         *d->reg_bytes = hand_out(&s);
         rename_all(&s, m->code + s.log->entry, m->n_code - s.log->entry);
     }
-    free(s.regs), free(s.number), free(s.blocks), free(s.block_of), free(s.in);
+    let_go(d->slots);
 }
