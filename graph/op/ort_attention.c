@@ -134,6 +134,7 @@ static Node *lower_attention(Op *op) {
     if (sizes == NULL && third == NULL) return op_error(op, "its weights have no three parts of columns");
     Node *part[3], *all = projected(op, x, w, at);
     if (all == NULL) return NULL;
+    Elem elem = (Elem)all->elem;
     if (bias != NULL) all = g_ew2(g, EW_add, all, bias);
     for (int i = 0; i < 3; i++) {
         Ix size = sizes != NULL ? ix(g, sizes[i]) : third;
@@ -143,7 +144,7 @@ static Node *lower_attention(Op *op) {
     for (int i = 1; i < 3 && past != NULL; i++) part[i] = g_concat(g, 2, (Node *[]){half(g, past, i - 1), part[i]}, 2);
     if (op_wants(op, 1))
         op_out(op, 1, g_concat(g, 0, (Node *[]){g_unsqueeze(g, part[1], 1), g_unsqueeze(g, part[2], 1)}, 2));
-    return attend(op, part[0], part[1], part[2], op_opt(op, at->mask), at->bias >= 0 ? op_opt(op, at->bias) : NULL, (Elem)all->elem);
+    return attend(op, part[0], part[1], part[2], op_opt(op, at->mask), at->bias >= 0 ? op_opt(op, at->bias) : NULL, elem);
 }
 
 // Part `i` of `n` that lie side by side for each head, [b, s, h, n, d], as heads.
