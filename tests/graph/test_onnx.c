@@ -176,6 +176,8 @@ static const char *const wrong[][2] = {
     {"opset 17\nopset 1 com.microsoft\ninput x f32 2 2 2 4\ninput w f32 4\ninput s f32 2 1 2 2 2 4\ncom.microsoft.SkipGroupNorm x w w s -> y groups=2\noutput y f32",
      "the sum of its images should have 4 dimensions, not 6"},
     {"opset 13\ninput x f32 4\nconst i i64 0 2 :\nSplitToSequence x i -> s\nSequenceLength s -> y\noutput y i64", "its sizes should be a number or a list, not 2 dimensions"},
+    {"opset 17\nopset 1 com.microsoft\ninput x f32 2 3 16\ninput w f32 16 48\ninput b f32 47\ncom.microsoft.Attention x w b -> y num_heads=2\noutput y f32",
+     "Attention (the one that makes `y`): cannot broadcast shapes that differ: [2, 3, 48] to [47]"},
     {"opset 13\ninput x f32 any\nRelu x -> y\noutput y f32", "input `x`: has no shape in the model"},
     {"opset 13\ninput x f32 1 2 4 4\ninput w f32 3 3 2 2\nConv x w -> y name=\"c\"\noutput y f32", "Conv c: sizes"},
     {"opset 13\ninput x f32 1 2 4 4\nMaxPool x -> y kernel_shape=[2,9]\noutput y f32", "its window is larger than axis 3"},
