@@ -5,7 +5,7 @@
 #     ./test.sh -R softmax     ctest's arguments: the release build's tests alone
 #
 # Ends with `N passed, N failed, N skipped` over both builds; the status is 1 when something failed. On two
-# cores: builds 3 minutes, sanitized tests and fuzzing 4, the release build's tests 5.
+# cores: builds 3 minutes, sanitized tests and fuzzing 2.5, the release build's tests 5.
 set -u
 . "$(dirname "$0")/scripts/setup.sh"
 

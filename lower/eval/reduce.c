@@ -39,7 +39,10 @@ typedef void FoldFn(Acc *acc, int64_t step, const Num *x, const double *b, int64
 #define EACH(body) \
     { \
         (void)b; (void)first; (void)by; \
-        for (int64_t i = 0; i < n; i++) { Acc *a = acc + i * step; Num y = x[i]; body; } \
+        Acc one = *acc, *a = &one;                /* of a whole row: in registers */ \
+        for (int64_t i = 0; step == 0 && i < n; i++) { Num y = x[i]; body; } \
+        if (step == 0) { *acc = one; return; } \
+        for (int64_t i = 0; i < n; i++) { Num y = x[i]; a = acc + i * step; body; } \
     }
 
 FOLD(sum_i)   EACH(a->v.u += y.u)
