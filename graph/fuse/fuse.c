@@ -182,15 +182,33 @@ static bool layout(State *s, const Node *n) {
     return map_invert(s->g, n->src[0]->rank, n->src[0]->shape, n->view.coord, n->rank, axis, inverse);
 }
 
+static bool has_dim(Ix e, Ix dim) {
+    for (uint32_t i = 0; i < e->n && e->has_dim; i++)
+        if (has_dim(e->arg[i], dim)) return true;
+    return e == dim;
+}
+
+// The input that says a size of e.
+static const GNamed *says_size(const Graph *g, Ix e) {
+    for (uint32_t i = 0; i < g->inputs.n; i++) {
+        const Node *in = g->inputs.at[i].node;
+        for (int d = 0; d < in->rank; d++)
+            for (int dim = 0; dim < ix_dim_count(g); dim++)
+                if (has_dim(in->shape[d], ix_dim_at(g, dim)) && has_dim(e, ix_dim_at(g, dim))) return &g->inputs.at[i];
+    }
+    return NULL;
+}
+
 static void no_kernel(State *s, const Node *n) {
     const Node *by = graph_settled_by(s->g, n);
     Buf size = {0};
     if (by && by->kind == G_index) {
+        const GNamed *in = says_size(s->g, by->index.expr);
         ix_print(&size, s->g, by->index.expr, NULL);
         g_error(
             s->g,
-            "a `loop` of %s trips has no form as a kernel, one of a known number has: the input's shape settles it (--arg NAME=zeros:f32[..])",
-            size.p);
+            "a `loop` of %s trips has no form as a kernel, one of a known number has: the shape of %s settles it (--arg %s=zeros:%s[..])",
+            size.p, in ? arena_printf(s->g->arena, "`%s`", in->name) : "an input", in ? in->name : "INPUT", in ? elem_name((Elem)in->node->elem) : "f32");
     } else if (by) {
         g_error(
             s->g,

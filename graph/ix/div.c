@@ -11,6 +11,10 @@
 // which is mixed radix: (a0 * 64 + a1 * 8 + a2) / 512 with a2 < 8 becomes (a0 * 8 + a1) / 64. Candidates for f are the
 // extents of the axes in r (reshape made r of digits with such weights) and common divisors of coefficients.
 //
+// Sizes are written with one division and what is positive, so that formulas of different operators give one size:
+//
+//     (H / 2 + 1) / 2 = (H + 2) / 4          -H / 2 = -((H + 1) / 2)
+//
 // A divisor that is a dimension is taken not to be zero: a value with an axis of size 0 has no elements.
 
 #include "graph/ix/internal.h"
@@ -125,6 +129,26 @@ static Ix atom2(Graph *g, IxKind kind, Ix a, Ix b) {
     return ix_intern(g, &(struct IxData){.kind = (uint8_t)kind, .n = 2, .arg = (Ix[]){a, b}});
 }
 
+static bool negative(Ix e) {
+    for (uint32_t i = 0; i < ix_terms(e); i++) {
+        int64_t c;
+        ix_term(e, i, &c);
+        if (c > 0) return false;
+    }
+    return true;
+}
+
+// r / n of sizes in the forms above, or NULL: it has them already.
+static Ix div_size(Graph *g, Ix r, Ix n) {
+    int64_t c, offset = ix_offset(r), product;
+    if (r->has_axis || n->kind != IX_CONST || ix_terms(r) == 0) return NULL;
+    if (negative(r)) return ix_muli(g, ix_div(g, ix_addi(g, ix_muli(g, r, -1), n->value - 1), n), -1);
+    Ix t = ix_term(r, 0, &c);
+    if (ix_terms(r) != 1 || c != 1 || t->kind != IX_DIV || t->arg[1]->kind != IX_CONST || t->arg[1]->value <= 0) return NULL;
+    if (__builtin_mul_overflow(n->value, t->arg[1]->value, &product) || __builtin_mul_overflow(offset, t->arg[1]->value, &offset)) return NULL;
+    return ix_div(g, ix_addi(g, t->arg[0], offset), ix(g, product));
+}
+
 // Both nodes may come here: n is positive, no constant 1, and r is what polynomial division left.
 static Ix div_rest(Graph *g, Ix r, Ix n) {
     int64_t q;
@@ -135,6 +159,8 @@ static Ix div_rest(Graph *g, Ix r, Ix n) {
     for (int i = 0; i < count; i++)
         if (split(g, r, f[i], &u, &v)) return ix_div(g, u, ix_divide_exact(g, n, f[i]));
     if (r->kind == IX_DIV && r->arg[1]->lo > 0) return ix_div(g, r->arg[0], ix_mul(g, r->arg[1], n));
+    Ix size = div_size(g, r, n);
+    if (size) return size;
     if (r->kind == IX_MOD && r->arg[1]->lo > 0 && n->lo > 0) {           // a digit of a remainder is one of the whole
         Ix left = ix_divide_exact(g, r->arg[1], n);
         if (left) return ix_mod(g, ix_div(g, r->arg[0], n), left);

@@ -39,12 +39,15 @@ bool op_window_shape(Op *op, int n, const Ix *kernel, OpWindow *w) {
     return numbers(op, "strides", n, 1, 1, w->stride) && numbers(op, "dilations", n, 1, 1, w->dilation);
 }
 
-// Places for windows over `padded` elements. With ceil_mode also one that begins inside but ends outside.
-static Ix places(Graph *g, Ix padded, Ix begin_before, const OpWindow *w, int i, bool ceil) {
+// Places for windows over `padded` elements. With ceil_mode also one that begins inside but ends outside; the last one can begin outside only where steps and
+// padding behind are longer than a window.
+static Ix places(Graph *g, Ix begun, const OpWindow *w, int i, bool ceil) {
+    Ix padded = ix_add(g, begun, w->after[i]);
     Ix room = ix_addi(g, padded, -op_window_span(w, i)), stride = ix(g, w->stride[i]);
     if (!ceil) return ix_addi(g, ix_div(g, room, stride), 1);
     Ix out = ix_addi(g, ix_ceildiv(g, room, stride), 1);
-    return ix_sub(g, out, ix_le(g, begin_before, ix_mul(g, ix_addi(g, out, -1), stride)));
+    if (ix_prove_le(g, ix_add(g, w->after[i], stride), ix(g, op_window_span(w, i)))) return out;
+    return ix_sub(g, out, ix_le(g, begun, ix_mul(g, ix_addi(g, out, -1), stride)));
 }
 
 bool op_window(Op *op, Node *x, const Ix *kernel, OpWindow *w) {
@@ -71,7 +74,7 @@ bool op_window(Op *op, Node *x, const Ix *kernel, OpWindow *w) {
             w->before[i] = ix(g, valid ? 0 : pads[i]);
             w->after[i] = ix(g, valid ? 0 : pads[w->n + i]);
             Ix begun = ix_add(g, in, w->before[i]);
-            w->out[i] = places(g, ix_add(g, begun, w->after[i]), begun, w, i, ceil && !valid);
+            w->out[i] = places(g, begun, w, i, ceil && !valid);
         }
         if (w->out[i] == NULL) return false;
         if (w->out[i]->hi < 1)

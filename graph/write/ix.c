@@ -99,11 +99,38 @@ static bool is_alias(const Kernel *k, Ix e) {
     return found;
 }
 
+// (A + 3) / 4 where a dimension is (A + 1) / 2: (it + 1) / 2. The name of that dimension, or NULL.
+static const char *quotient_of(const Kernel *k, Ix e, int64_t *plus, int64_t *by) {
+    if (e->kind != IX_DIV || !ix_const(e->arg[1], by)) return NULL;
+    for (uint32_t i = 0; i < k->alias.n; i++) {
+        KAlias a = k->alias.at[i];
+        int64_t part, n = *by;
+        if (!a.of || a.of->kind != IX_DIV || !ix_const(a.of->arg[1], &part) || part < 2 || part >= n || n % part) continue;
+        Ix more = ix_sub(k->g, e->arg[0], a.of->arg[0]);
+        if (!ix_const(more, plus) || *plus % part) continue;
+        *plus /= part, *by = n / part;
+        return a.name;
+    }
+    return NULL;
+}
+
 bool k_lacks_dim(const Kernel *k, Ix e) {
-    if (is_alias(k, e)) return false;
+    int64_t plus, by;
+    if (is_alias(k, e) || quotient_of(k, e, &plus, &by)) return false;
     bool lacks = e->kind == IX_DIM && !k_stands_alone(k, e, true);
     for (uint32_t i = 0; i < e->n && !lacks; i++) lacks = k_lacks_dim(k, e->arg[i]);
     return lacks;
+}
+
+// Is it a product of dimensions that have names, and a number? N * N2 * 8 of what is stored as [N, N2, 8].
+static bool of_aliases(Kernel *k, Ix e) {
+    bool sum = e->kind == IX_SUM && (e->n > 1 || e->value != 0);
+    if (is_alias(k, e) || (!sum && !k_lacks_dim(k, e))) return true;
+    for (uint32_t i = 0; i < k->alias.n; i++) {
+        Ix rest = k->alias.at[i].of && k->alias.at[i].of->kind == IX_SUM ? ix_divide_exact(k->g, e, k->alias.at[i].of) : NULL;
+        if (rest && of_aliases(k, rest)) return true;
+    }
+    return false;
 }
 
 // As so many times a dimension of a parameter that has a name of its own.
@@ -113,16 +140,29 @@ static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
         bool sums = a.of && a.of->kind == IX_SUM && e->kind == IX_SUM;
         bool head = a.of && k->in_head && a.of->kind == IX_PROD && e->kind == IX_PROD && k_lacks_dim(k, e);
         Ix times = sums || head ? ix_divide_exact(k->g, e, a.of) : NULL;
-        if (!times || (times->kind == IX_SUM && !is_alias(k, times)) || (k->in_head && k_lacks_dim(k, times))) continue;
+        bool factors = sums && times && times->kind == IX_SUM && of_aliases(k, times);
+        if (!times || (!factors && ((times->kind == IX_SUM && !is_alias(k, times)) || (k->in_head && k_lacks_dim(k, times))))) continue;
         bool negative = times->kind == IX_CONST && times->value < 0;
         if (outer > P_TIMES) buf_putc(to, '(');
         buf_puts(to, a.name);
         if (negative) buf_puts(to, " * ("), k_put_ix(k, to, times, P_TERNARY), buf_putc(to, ')');
-        else buf_puts(to, " * "), k_put_number(k, to, times, P_TIMES + 1);
+        else buf_puts(to, " * "), k_put_number(k, to, times, factors ? P_TIMES : P_TIMES + 1);
         if (outer > P_TIMES) buf_putc(to, ')');
         return true;
     }
     return false;
+}
+
+static bool put_quotient(Kernel *k, Buf *to, Ix e, int outer) {
+    int64_t plus, by;
+    const char *name = quotient_of(k, e, &plus, &by);
+    if (!name) return false;
+    if (outer > P_TIMES) buf_putc(to, '(');
+    if (plus) buf_printf(to, "(%s %c %" PRId64 ")", name, plus < 0 ? '-' : '+', plus < 0 ? -plus : plus);
+    else buf_puts(to, name);
+    buf_printf(to, " / %" PRId64, by);
+    if (outer > P_TIMES) buf_putc(to, ')');
+    return true;
 }
 
 void k_put_ix(Kernel *k, Buf *to, Ix e, int outer) {
@@ -147,7 +187,10 @@ void k_put_ix(Kernel *k, Buf *to, Ix e, int outer) {
         if (!k->in_head || !k_lacks_dim(k, e) || !put_by_other(k, to, e, outer)) put_sum(k, to, e, outer);
         break;
     case IX_PROD: put_list(k, to, e, "*", P_TIMES, outer); break;
-    case IX_DIV: put_list(k, to, e, "/", P_TIMES, outer); break;
+    case IX_DIV:
+        if (!k_lacks_dim(k, e->arg[0]) || !put_quotient(k, to, e, outer))
+            put_list(k, to, e, "/", P_TIMES, outer);
+        break;
     case IX_MOD: put_list(k, to, e, "%", P_TIMES, outer); break;
     case IX_MIN: put_call(k, to, e, "min"); break;
     case IX_MAX: put_call(k, to, e, "max"); break;

@@ -5,6 +5,20 @@
 #include <inttypes.h>
 #include <string.h>
 
+// The length that a kernel compiled for no size in particular has of axis i: of all axes without sizes that are in one tile, 1024 elements.
+static int without_sizes(const Kernel *k, int i) {
+    enum { ALL = 10 };
+    uint64_t open = 0;
+    int beside = 1;
+    for (int a = 0; a < k->naxes; a++)
+        if (k->axis[a].kind == A_LOOP_TILE || (k->axis[a].kind == A_FULL && k->axis[a].extent->kind != IX_CONST)) open |= UINT64_C(1) << a;
+    for (uint32_t e = 0; e < k->exprs.n; e++) {
+        int n = __builtin_popcountll(k->exprs.at[e]->mask & open);
+        if (k->exprs.at[e]->mask >> i & 1 && n > beside) beside = n;
+    }
+    return 1 << ALL / beside;
+}
+
 static void full_axes(Kernel *k, KScope *s) {
     for (int i = 0; i < k->naxes; i++) {
         const KAxis *a = &k->axis[i];
@@ -21,7 +35,7 @@ static void full_axes(Kernel *k, KScope *s) {
         k_put_ix(k, &e, a->extent, P_PLUS);
         k->in_head = false;
         const char *block = k_name(k, "BLOCK");
-        vec_push(k->arena, &k->blocks, (const char *)arena_printf(k->arena, "%s = next_pow2(%s) or 1024", block, e.p));
+        vec_push(k->arena, &k->blocks, (const char *)arena_printf(k->arena, "%s = next_pow2(%s) or %d", block, e.p, without_sizes(k, i)));
         buf_printf(s->to, "let %s = %s by %s;\n", a->name, e.p, block);
         buf_free(&e);
     }

@@ -37,6 +37,19 @@ static void quotients_and_remainders_of_mixed_radix_cancel(void **state) {
     graph_free(g);
 }
 
+// A window's formula, a pool's that rounds up and steps one after the other are the same size.
+static void sizes_have_one_form(void **state) {
+    (void)state;
+    Graph *g = graph_new("t");
+    Ix H = ix_dim(g, "H"), half = ix_addi(g, ix_divi(g, ix_addi(g, H, -1), 2), 1);
+    assert_ptr_equal(half, ix_ceildiv(g, H, ix(g, 2)));
+    assert_ptr_equal(ix_ceildiv(g, half, ix(g, 2)), ix_ceildiv(g, H, ix(g, 4)));
+    assert_ptr_equal(ix_divi(g, ix_addi(g, ix_divi(g, ix_addi(g, H, -3), 2), 1), 3), ix_divi(g, ix_addi(g, H, -1), 6));
+    says(g, ix_ceildiv(g, ix_ceildiv(g, half, ix(g, 2)), ix(g, 2)), "(H + 7) / 8");
+    assert_ptr_equal(ix_divi(g, ix_sub(g, ix(g, 2), H), 3), ix_muli(g, ix_divi(g, H, 3), -1));
+    graph_free(g);
+}
+
 static void truth_values_fold(void **state) {
     (void)state;
     Graph *g = graph_new("t");
@@ -173,7 +186,7 @@ static void digits_in_another_order_are_quick(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotients_and_remainders_of_mixed_radix_cancel),
-        cmocka_unit_test(truth_values_fold),
+        cmocka_unit_test(sizes_have_one_form), cmocka_unit_test(truth_values_fold),
         cmocka_unit_test(random_expressions_keep_their_value),
         cmocka_unit_test(digits_in_another_order_are_quick),
     };

@@ -1035,6 +1035,23 @@ def sinks(m):
     m.output(m.node("MatMul", p, keys, out="y")), m.output(m.node("Identity", keys, out="keys"))
 
 
+@case
+def scaled(m):
+    """Pictures of any size through windows: what is as large as what, and what is divided by the greatest of all or made bytes by it."""
+    def conv(v, n, k, **how): return m.node("Relu", m.node("Conv", v, m.weight(n, k, 3, 3), **how))
+    def two(v, **how): return m.node("MaxPool", v, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, **how)
+    x = m.floats("x", ["N", 3, "H", "W"], [2, 3, 21, 18])
+    y = conv(x, 8, 3)                                                                               # H - 2
+    m.output(m.node("Div", y, m.node("ReduceMax", y, keepdims=0), out="all"))
+    pooled = conv(two(two(two(x))), 8, 3, pads=[1, 1, 1, 1])
+    strided = x
+    for k in (3, 8, 8): strided = conv(strided, 8, k, strides=[2, 2], pads=[1, 1, 1, 1])
+    m.output(m.node("Add", pooled, strided, out="alike"))                                           # (H + 7) / 8, both
+    far = m.node("MaxPool", y, kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1)                    # some begin outside
+    m.output(m.node("Div", far, m.node("ReduceMax", far, keepdims=0), out="far"))
+    m.output(m.node("DynamicQuantizeLinear", two(y), outs=3)[1])
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name, OPSETS.get(name, 17))
