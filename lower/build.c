@@ -286,6 +286,30 @@ static void merge(Bld *s, const TStmt *t) {
     bind_results(s, op, t->carried, n);
 }
 
+// A scan or reduction by a function: an op whose region joins two elements of each value, as numbers.
+static void joined(Bld *s, const TStmt *t) {
+    int n = t->nidx;
+    Val **in = NEW_N(s->f->arena, Val *, n + 1), **made = NEW_N(s->f->arena, Val *, n);
+    for (int i = 0; i < n; i++) in[i] = expr(s, t->idx[i]);
+    in[n] = axis_of(s, t->axis);
+    Op *op = op_new(s->f, t->step & JOINED_SCAN ? OP_T_scan_by : OP_T_reduce_by, t->span, n + 1, in, n);
+    op->flags = t->step & SCAN_REVERSE ? REVERSE : 0;
+    for (int i = 0; i < n; i++) op->out[i]->type = t->step & JOINED_SCAN ? in[i]->type : type_minus(in[i]->type, 1, &in[n]);
+    b_insert(&s->b, op);
+    Open o = open_region(s, op->reg[0]);
+    for (int i = 0; i < 2 * n; i++) {
+        const TVar *v = i < n ? t->merge_x[i] : t->merge_y[i - n];
+        s->var[v->id] = region_arg(s->f, op->reg[0], type_scalar((Elem)in[i % n]->type.elem));
+        s->var[v->id]->name = v->name;
+    }
+    body(s, &t->merge_body);
+    for (int i = 0; i < n; i++) made[i] = expr(s, t->merge_result[i]);
+    terminate(s, OP_T_yield, n, made, 0);
+    s->b = o.b;
+    s->ended = o.ended;
+    bind_results(s, op, t->carried, n);
+}
+
 static void for_stmt(Bld *s, const TStmt *t) {
     Vars vars = {0};
     assigned(s, &t->body, &vars);
@@ -417,6 +441,7 @@ static void stmt(Bld *s, const TStmt *t) {
         return;
     case TS_eval:   expr(s, t->value); return;
     case TS_for:    for_stmt(s, t); return;
+    case TS_joined: joined(s, t); return;
     case TS_while:  while_stmt(s, t); return;
     case TS_if:     if_stmt(s, t); return;
     case TS_break: case TS_continue: leave(s, t); return;

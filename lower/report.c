@@ -94,14 +94,15 @@ static void along_steps(Rpt *r, const Op *op) {
     uint32_t mask = 0;
     int lanes = 0, warps = 0;
     if (!l) { buf_putc(r->out, '\n'); return; }
-    for (int i = 1; i < op->nin; i++) {
+    int first = op_first_axis(op);
+    for (int i = first; i < op->nin; i++) {
         int pos = type_axis(&x->type, op->in[i]);
         mask |= (uint32_t)((((uint64_t)1 << l->bits[pos]) - 1) << l->off[pos]);
     }
     for (int i = 0; i < LANE_BITS; i++) lanes += (l->lane[i] & mask) != 0;
     for (int i = 0; i < l->nwarp; i++) warps += (l->warp[i] & mask) != 0;
     int regs = layout_regs(l), kept = 1;
-    Type rest = type_minus(x->type, op->nin - 1, op->in + 1);
+    Type rest = type_minus(x->type, op->nin - first, op->in + first);
     if (rest.rank) kept = layout_regs(layout_project(r->f->arena, l, &x->type, &rest));
     buf_printf(r->out, "%-16s %d registers", op_info[op->code].name, regs / kept);
     if (lanes) buf_printf(r->out, ", %d lanes", 1 << lanes);
@@ -161,7 +162,7 @@ static void region(Rpt *r, const Region *reg) {
             buf_printf(r->out, "convert          %.1f KiB to another layout\n",
                        (double)type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem) / 1024);
             break;
-        case OP_T_reduce: case OP_T_scan: case OP_T_sort: case OP_T_order:
+        case OP_T_reduce: case OP_T_scan: case OP_T_scan_by: case OP_T_reduce_by: case OP_T_sort: case OP_T_order:
             where(r, op);
             along_steps(r, op);
             break;

@@ -367,6 +367,8 @@ static const Builtin builtins[] = {
     {"mean",          1,  1, do_mean,          0,       OVER,         "sum by number of live lanes"},
     {"dot",           2,  3, do_dot,           0,       OVER | LAZY | PREC, "contraction of a shared axis"},
     CUM(sum), CUM(prod), CUM(max), CUM(min),
+    {"scan",          1, -1, do_joined,        JOINED_SCAN, OVER | REVERSE, "prefixes along an axis by a function: reverse ="},
+    {"reduce",        1, -1, do_joined,        0,       OVER,         "along an axis by a function"},
     {"take",          2,  3, do_take,          0,       OVER | OTHER, "the value in another place of an axis: other ="},
     {"sort",          1, -1, do_sort,          0,       OVER | DESCENDING, "in order along an axis, and other tiles with it: descending ="},
     {"zeros",         0, -1, do_zeros,         0,       TYPED,        "a tile of zeros over axes"},

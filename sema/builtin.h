@@ -17,6 +17,8 @@ const Node *over_list(const Call *k);                                      // NU
 int         over_axes(Check *c, const Call *k, TType t, TAxis **axes);     // how many; each is in t, once; -1: reported
 const Arg  *named_arg(const Call *k, const char *name);                    // NULL: not given
 
+bool        flag_arg(Check *c, const Call *k, const char *name, int64_t bit, int64_t *flags);      // `name = true`; false: reported
+
 int         positional_args(const Call *k);                                // how many arguments have no name
 
 // ---- builtin_dot.c
@@ -33,6 +35,9 @@ Ent do_rename(Check *c, const Call *k);
 Ent do_scan(Check *c, const Call *k);
 Ent do_sort(Check *c, const Call *k);
 Ent do_take(Check *c, const Call *k);
+
+// ---- builtin_joined.c
+Ent do_joined(Check *c, const Call *k);
 
 // ---- builtin_memory.c
 Ent do_load(Check *c, const Call *k);

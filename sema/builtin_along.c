@@ -7,7 +7,7 @@
 #include "sema/builtin.h"
 
 // `name = true`, false if it is not given. False as a result: reported.
-static bool flag_arg(Check *c, const Call *k, const char *name, int64_t bit, int64_t *flags) {
+bool flag_arg(Check *c, const Call *k, const char *name, int64_t bit, int64_t *flags) {
     const Arg *a = named_arg(k, name);
     if (!a) return true;
     if (a->e.kind != EN_bool) {

@@ -108,6 +108,10 @@ static void statement(Places *p, const TStmt *st) {
         for (int i = 0; i < st->ncarried; i++) grow(p, &p->var[st->merge_x[i]->id], p->all), grow(p, &p->var[st->merge_y[i]->id], p->all);
         body_of(p, &st->body);
         break;
+    case TS_joined:
+        for (int i = 0; i < st->nidx; i++) value |= of_expr(p, st->idx[i]);
+        for (int i = 0; i < st->ncarried; i++) grow(p, &p->var[st->carried[i]->id], value | around);
+        break;
     case TS_while: case TS_if:
         p->around |= cond;
         body_of(p, &st->cond_body);

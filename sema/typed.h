@@ -116,6 +116,9 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     X(for, \
       "for var = lo; var < hi; var += step { body }; step > 0 compile-time unless step_expr; axis (or NULL) is " \
       "the tile axis [var, var + extent) made in each trip") \
+    X(joined, \
+      "carried = idx[..nidx] along axis joined in order by the merge function, of numbers: all lanes, or (step: JOINED_SCAN, " \
+      "SCAN_REVERSE) those up to each") \
     X(while,   "while cond { body }; cond_body runs before cond each time") \
     X(if,      "if cond { body } else { orelse }") \
     X(break,   "leaves the loop `target`, which may be several loops out (a `for` of several clauses)") \
@@ -148,7 +151,7 @@ typedef enum TReduce {
 #undef X
     TR_COUNT
 } TReduce;
-enum { SCAN_EXCLUSIVE = 1, SCAN_REVERSE = 2, SORT_DESCENDING = 1 };
+enum { SCAN_EXCLUSIVE = 1, SCAN_REVERSE = 2, JOINED_SCAN = 4, SORT_DESCENDING = 1 };
 typedef enum TAtomic {
 #define X(name) TA_##name,
     TATOMICS(X)
@@ -177,14 +180,14 @@ struct TStmt {
     TVar    *var;                       // let, assign, for
     TTensor *tensor;                    // store
     TExpr   *value, *cond;
-    TExpr  **idx; uint8_t nidx;         // store
+    TExpr  **idx; uint8_t nidx;         // store; joined: the values
     TExpr   *lo, *hi, *step_expr; int64_t step;   // for
-    TAxis   *axis;                      // for
+    TAxis   *axis;                      // for, joined
     TBody    body, orelse, cond_body;
     TStmt   *target;                    // break, continue
     Str      str;
     Sym      label;
-    TVar   **carried; int ncarried;     // for with `merge`: the merge function on values x (left) and y (right)
+    TVar   **carried; int ncarried;     // joined, for with `merge`: the merge function on values x (left) and y (right)
     TVar   **merge_x, **merge_y; TExpr **merge_result; TBody merge_body;
 };
 

@@ -224,6 +224,8 @@ static void put_range(Printer *p, const TAxis *ax) {
     buf_printf(p->out, ", %lld lanes%s", (long long)ax->extent, ax->full ? ", full" : "");
 }
 
+static void put_merge(Printer *p, const TStmt *s);
+
 static void put_for(Printer *p, const TStmt *s) {
     if (s->label) buf_printf(p->out, "%s: ", s->label->s);
     buf_puts(p->out, "for ");
@@ -239,7 +241,11 @@ static void put_for(Printer *p, const TStmt *s) {
         buf_putc(p->out, ')');
     }
     put_braces(p, &s->body);
-    if (!s->merge_result) return;
+    if (s->merge_result) put_merge(p, s);
+}
+
+// The values that become each variable, and the function that makes them.
+static void put_merge(Printer *p, const TStmt *s) {
     buf_puts(p->out, " merge {");
     p->indent++;
     for (int i = 0; i < s->ncarried; i++) {
@@ -260,6 +266,15 @@ static void put_for(Printer *p, const TStmt *s) {
     p->indent--;
     line(p);
     buf_puts(p->out, "}");
+}
+
+static void put_joined(Printer *p, const TStmt *s) {
+    buf_puts(p->out, s->step & JOINED_SCAN ? "scan " : "reduce ");
+    put_list(p, s->idx, s->nidx);
+    buf_printf(p->out, " over ");
+    put_axis(p, s->axis);
+    if (s->step & SCAN_REVERSE) buf_puts(p->out, ", reverse");
+    put_merge(p, s);
 }
 
 static void put_text(Printer *p, Str s) {
@@ -303,6 +318,7 @@ static void put_stmt(Printer *p, const TStmt *s) {
         break;
     case TS_eval: buf_puts(o, "eval "); put_expr(p, s->value); break;
     case TS_for: put_for(p, s); break;
+    case TS_joined: put_joined(p, s); break;
     case TS_while:
         buf_puts(o, "while");
         if (s->cond_body.n) put_braces(p, &s->cond_body);

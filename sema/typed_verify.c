@@ -186,6 +186,22 @@ static void check_merge(Verify *v, const TStmt *s) {
     }
 }
 
+static void check_joined(Verify *v, const TStmt *s) {
+    for (int i = 0; i < s->nidx; i++) {
+        check_expr(v, s->idx[i]);
+        if (!type_has(s->idx[i]->type, s->axis)) wrong(v, "joined over", s->axis->name->s);
+    }
+    if (s->nidx != s->ncarried) { wrong(v, "joined values of", s->axis->name->s); return; }
+    for (int i = 0; i < s->ncarried; i++) v->defined[s->merge_x[i]->id] = v->defined[s->merge_y[i]->id] = true;
+    check_body(v, &s->merge_body);
+    for (int i = 0; i < s->ncarried; i++) {
+        check_expr(v, s->merge_result[i]);
+        TType t = s->merge_result[i]->type;
+        if (t.naxes || t.elem != s->carried[i]->type.elem || t.elem != s->idx[i]->type.elem) wrong(v, "joined value", s->carried[i]->name->s);
+        v->defined[s->carried[i]->id] = true;
+    }
+}
+
 static void check_stmt(Verify *v, const TStmt *s) {
     if (s->value) check_expr(v, s->value);
     switch ((TStmtKind)s->kind) {
@@ -227,6 +243,7 @@ static void check_stmt(Verify *v, const TStmt *s) {
         if (s->merge_result) check_merge(v, s);
         break;
     }
+    case TS_joined: check_joined(v, s); break;
     case TS_while:
         check_body(v, &s->cond_body);
         check_expr(v, s->cond);

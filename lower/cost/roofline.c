@@ -144,7 +144,9 @@ static void done_for(Count *c, Work *w, double k, const Type *t, Op *const *loop
 
 static void count_op(Count *c, const Op *op, Op *const *loop, int nloop) {
     if (op->nout != 1 || op->out[0]->type.kind != TY_TILE || op->out[0]->type.ptr) return;
-    Type t = op->out[0]->type;
+    const Op *by = op->parent->owner;                           // a function of numbers: once an element
+    Type t = by && op_joins(by) ? by->in[0]->type : op->out[0]->type;
+    t.elem = op->out[0]->type.elem;
     bool real = elem_is_float((Elem)t.elem);
     switch (op->code) {
     case OP_T_binary: if (real && !op_compares((AstOp)op->sub)) done_for(c, &c->flops, 1, &t, loop, nloop); break;

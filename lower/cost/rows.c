@@ -103,6 +103,11 @@ static double price(const Op *op) {
     case OP_T_bitcast:
     case OP_T_reduce: return 1;
     case OP_T_scan: return 3;
+    case OP_T_scan_by: case OP_T_reduce_by: {                    // the function's, and moving what it joins
+        double n = 0;
+        for (const Op *in = op->reg[0]->first; in; in = in->next) n += price(in);
+        return 3 * op->nout + n;
+    }
     case OP_T_sort: case OP_T_order: case OP_T_take: return 60;
     case OP_T_atomic: case OP_T_ptrload: case OP_T_ptrstore: return 4;
     default: return 0;
@@ -152,7 +157,7 @@ static void look(Rows *r, const Region *region, const Op *but, double times, dou
         int64_t lanes = type_lanes(t);
         if (lanes > r->lanes) r->lanes = lanes;
         r->elements += price(op) * (double)lanes * times;
-        if (op->code == OP_T_reduce || op->code == OP_T_scan) {
+        if (op->code == OP_T_reduce || op->code == OP_T_scan || op_joins(op)) {
             bool deferred = in_loop && op->code == OP_T_reduce && op->sub != TR_argmax && op->sub != TR_argmin;
             double values = op->code == OP_T_reduce ? (double)type_lanes(&op->out[0]->type) / 32 : 1;
             if (values > MOST_VALUES) values = MOST_VALUES;

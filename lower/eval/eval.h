@@ -3,7 +3,7 @@
 //   eval.c         plan, control flow, tiles' memory, ir_eval       eval/elem.c    elementwise ops and casts
 //   eval/kernel.c  the inner loops, by op and element type          eval/bound.c   error bounds of elementwise ops
 //   eval/mem.c     loads, stores, atomics, races                    eval/reduce.c  reductions
-//   eval/scan.c    scans, sorts
+//   eval/scan.c    scans, sorts                                  eval/joined.c  scans and reductions by a function
 //   eval/dot.c     dot                                              eval/print.c   print, as NumPy shows arrays
 //   eval/parts.c   parts of tiles, from program to program          eval/keep.c    tiles kept from loop to loop
 //   eval/cluster.c what the blocks of a cluster join
@@ -132,6 +132,12 @@ void   rows_start(Rows *r, const Space *s);
 bool   rows_next(Rows *r);                            // false after the last row
 // n lanes of a tile from `off`, `stride` apart: in place when they are neighbours, else gathered into buf.
 const void *feed(const void *data, int size, int64_t off, int64_t stride, int64_t n, void *buf);
+
+// ---- eval/scan.c: the lines along an axis: outer * step of them, lane i of line l at line_at(l) + i * step; junk in dead lanes of a result
+typedef struct Line { int64_t outer, step, extent, live; } Line;
+Line    line_along(Eval *e, const Type *t, const Val *axis);
+int64_t line_at(const Line *l, int64_t line);
+void    junk_dead(Eval *e, const Op *op, int result, void *data);
 
 // ---- eval/kernel.c: loops over n neighbouring lanes. Storage floats are done in f32, pointers in u64.
 Elem    kernel_elem(const Type *t);                   // the element type that its kernels work on

@@ -16,11 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Line {             // the lines along the axis: `lines` = outer * step, lane i of line l at at(l) + i * step
-    int64_t outer, step, extent, live;
-} Line;
-
-static Line line_along(Eval *e, const Type *t, const Val *axis) {
+Line line_along(Eval *e, const Type *t, const Val *axis) {
     int  pos = type_axis(t, axis);
     Line l = {1, 1, axis_extent(axis), slot_of(e, axis)->live};
     for (int i = 0; i < t->rank; i++) {
@@ -30,11 +26,11 @@ static Line line_along(Eval *e, const Type *t, const Val *axis) {
     return l;
 }
 
-static int64_t line_at(const Line *l, int64_t line) { return line / l->step * l->extent * l->step + line % l->step; }
+int64_t line_at(const Line *l, int64_t line) { return line / l->step * l->extent * l->step + line % l->step; }
 
-static void junk_dead(Eval *e, const Op *op, void *data) {
-    if (!all_live(e, &op->out[0]->type))
-        junk_lanes(e, &op->out[0]->type, data, 0, type_lanes(&op->out[0]->type), op->out[0]->id);
+void junk_dead(Eval *e, const Op *op, int result, void *data) {
+    const Val *o = op->out[result];
+    if (!all_live(e, &o->type)) junk_lanes(e, &o->type, data, 0, type_lanes(&o->type), o->id);
 }
 
 // ---- scans ---------------------------------------------------------------------------------------
@@ -103,7 +99,7 @@ void eval_scan(Eval *e, const Step *st) {
     bool  rough = real && (s.how == TR_sum || s.how == TR_prod);
     double *bound = e->bounds && (rough || b) ? out_bound(e, op) : NULL;
     int   size = type_bytes(t);
-    junk_dead(e, op, out);
+    junk_dead(e, op, 0, out);
     if (bound) memset(bound, 0, (size_t)type_lanes(t) * sizeof *bound);
     const unsigned char *x = in->t->data;
     for (int64_t line = 0; line < l.outer * l.step; line++) {
@@ -160,7 +156,7 @@ static void each_line(Eval *e, const Op *op, OrderFn *fn) {
     void *out = out_tile(e, op);
     Tile *keys = tile_new(e, (l.live + 1) * (int64_t)sizeof(Key));
     Key  *key = (Key *)keys->data;
-    junk_dead(e, op, out);
+    junk_dead(e, op, 0, out);
     for (int64_t line = 0; line < l.outer * l.step; line++) {
         int64_t first = line_at(&l, line);
         for (int64_t i = 0; i < l.live; i++)
@@ -215,7 +211,7 @@ void eval_take(Eval *e, const Step *s) {
     int64_t live[MAX_AXES], at[MAX_AXES] = {0}, total = type_lanes(t), along = axis_extent(op->in[2]),
                             there = slot_of(e, op->in[2])->live;
     live_counts(e, t, live);
-    junk_dead(e, op, out);
+    junk_dead(e, op, 0, out);
     if (bound) memset(bound, 0, (size_t)total * sizeof *bound);
     for (int64_t lane = 0; lane < total; lane++) {
         int64_t from = 0, k = 0;

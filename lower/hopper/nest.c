@@ -16,7 +16,7 @@
 #include "lower/hopper/hopper.h"
 
 static bool spreads(const Op *op) {                              // hands elements to other threads through shared memory, whole tiles of them
-    return op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_take || op->code == OP_T_scan;
+    return op->code == OP_T_sort || op->code == OP_T_order || op->code == OP_T_take || op->code == OP_T_scan || op_joins(op);
 }
 
 const char *hop_nest(Hop *h) {

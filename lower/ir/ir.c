@@ -535,14 +535,17 @@ bool op_is_elementwise(const Op *op) {
 
 bool op_mixes_lanes(const Op *op) {
     switch (op->code) {
-    case OP_T_reduce: case OP_T_scan: case OP_T_sort: case OP_T_order: case OP_T_take: return true;
+    case OP_T_reduce: case OP_T_scan: case OP_T_scan_by: case OP_T_reduce_by: case OP_T_sort: case OP_T_order: case OP_T_take: return true;
     default: return false;
     }
 }
 
+bool op_joins(const Op *op) { return op->code == OP_T_scan_by || op->code == OP_T_reduce_by; }
+
 int op_first_axis(const Op *op) {
     switch (op->code) {
     case OP_T_reduce: case OP_T_scan: case OP_T_sort: case OP_T_order: return 1;
+    case OP_T_scan_by: case OP_T_reduce_by: return op->nin - 1;
     case OP_T_take: return 2;
     case OP_T_dot: return 2 + !!(op->flags & HAS_ACC);
     default: return op->nin;

@@ -209,6 +209,7 @@ Type  op_places(const Op *op);
 bool  op_is_elementwise(const Op *op);
 // reduce, scan, sort, order, take: an element follows from others than its own
 bool  op_mixes_lanes(const Op *op);
+bool  op_joins(const Op *op);                             // by a function of its own: its region is of numbers, one element of each value
 int   op_first_axis(const Op *op);                         // what takes axes after `over`: in[this .. nin)
 Op   *op_target(const Op *op);                             // the loop that a break or continue is for, or NULL
 // Where a part_put puts the parts: its attr. Slices of a block and blocks of a cluster (level 2) leave theirs to the first; all blocks of one go on

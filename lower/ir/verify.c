@@ -285,6 +285,38 @@ static void check_scan(Check *c, const Op *op) {
     if (adds && is_tile(x) && !is_int(x) && !is_real(x)) problem(c, "no such scan of %s", elem_name(elem_of(x)));
 }
 
+// Of both kinds: what is joined, and what the function takes.
+static bool check_joins(Check *c, const Op *op) {
+    int n = op->nin - 1;
+    if (op->nout != n) { problem(c, "a result for each value"); return false; }
+    if (!want_tiles(c, op, 0, n) || !want_over(c, op, &op->in[0]->type)) return false;
+    for (int i = 1; i < n; i++) {
+        Type t = op->in[i]->type;
+        t.elem = op->in[0]->type.elem;
+        if (!type_equal(&t, &op->in[0]->type)) problem(c, "the values differ in axes");
+    }
+    if ((int)op->reg[0]->args.n != 2 * n) { problem(c, "the region has %u arguments, not %d", op->reg[0]->args.n, 2 * n); return false; }
+    for (int i = 0; i < 2 * n; i++) {
+        const Val *x = op->reg[0]->args.at[i];
+        if (!is_scalar(x) || x->type.elem != op->in[i % n]->type.elem) problem(c, "region argument %d is no element of value %d", i, i % n);
+    }
+    for (const Op *in = op->reg[0]->first; in; in = in->next)
+        if (in->nreg || (!op_has(in, 'T') && (!op_has(in, 'P') || in->nout != 1 || !is_scalar(in->out[0])))) problem(c, "%s in a function of numbers", op_info[in->code].name);
+    return true;
+}
+
+static void check_scan_by(Check *c, const Op *op) {
+    if (check_joins(c, op)) want_same_types(c, op->nout, op->in, op->out, "values");
+}
+
+static void check_reduce_by(Check *c, const Op *op) {
+    if (!check_joins(c, op)) return;
+    for (int i = 0; i < op->nout; i++) {
+        Type t = type_minus(op->in[i]->type, 1, op->in + op->nin - 1);
+        if (!type_equal(&op->out[i]->type, &t)) problem(c, "result %d is not value %d without the axis", i, i);
+    }
+}
+
 static void check_sort(Check *c, const Op *op) {
     check_along(c, op);
     want_elem(c, op, elem_of(op->in[0]), false);
@@ -469,6 +501,11 @@ static void check_yield(Check *c, const Op *op) {
     if (!owner) { if (op->nin) problem(c, "a kernel yields nothing"); return; }
     if (owner->code == OP_T_while && op->parent == owner->reg[0]) { problem(c, "the first region of a while ends in condition"); return; }
     if (owner->code == OP_T_roles) { if (op->nin) problem(c, "roles yield nothing"); return; }
+    if (op_joins(owner)) {
+        if (op->nin != owner->nout) problem(c, "%d values joined of %d", op->nin, owner->nout);
+        else want_same_types(c, op->nin, op->in, owner->reg[0]->args.at, "joined values");
+        return;
+    }
     want_results(c, op, 0, owner);
 }
 

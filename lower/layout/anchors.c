@@ -39,7 +39,7 @@ static uint32_t reduced(const Assign *s, const Type *t) {
     for (uint32_t i = 0; i < s->all.n; i++) {
         const Op *op = s->all.at[i];
         bool along = assign_keeps_axis(op);
-        for (int k = 1; k < op->nin && (op->code == OP_T_reduce || along); k++) {
+        for (int k = op_first_axis(op); k < op->nin && (op->code == OP_T_reduce || op->code == OP_T_reduce_by || along); k++) {
             int pos = same_lanes(s, t, op->in[k]);
             if (pos >= 0 && op->out[0]->type.rank > along) mask |= 1u << pos;
         }

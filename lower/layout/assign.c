@@ -51,7 +51,7 @@ const Op *assign_leads_to(const Op *t) {
     const Op *owner = t->parent->owner;
     int64_t up = t->code == OP_T_break || t->code == OP_T_continue ? t->imm : -1;
     if (up >= 0) while (owner && (owner->code == OP_T_if || up-- > 0)) owner = owner->parent->owner;
-    return owner;
+    return owner && !op_joins(owner) ? owner : NULL;
 }
 
 // The values that a loop's or branch's results are the same as, position by position.
@@ -143,7 +143,7 @@ static void tie_kept(Assign *s, const Op *op) {
     }
 }
 
-bool assign_keeps_axis(const Op *op) { return op->code == OP_T_scan || op->code == OP_T_sort || op->code == OP_T_order; }
+bool assign_keeps_axis(const Op *op) { return op->code == OP_T_scan || op->code == OP_T_scan_by || op->code == OP_T_sort || op->code == OP_T_order; }
 
 static void spread(Assign *s, Val *v) {
     Ops *u = &s->users[v->id];
@@ -167,6 +167,8 @@ static void spread(Assign *s, Val *v) {
             tie_kept(s, op);
         } else if (op->code == OP_T_reduce) {
             if (v == op->in[0]) flow(s, v, op->out[0]);
+        } else if (op_joins(op)) {
+            for (int k = 0; k < op->nout; k++) { flow(s, v, op->in[k]); flow(s, v, op->out[k]); }
         } else if (assign_keeps_axis(op)) {
             flow(s, v, v == op->out[0] ? op->in[0] : op->out[0]);
         } else if (op->code == OP_T_take) {

@@ -160,6 +160,17 @@ static void fit_reduce(Assign *s, Op *op) {
     if (is_tile(o)) result_as(s, op, 0, layout_project(s->f->arena, x->layout, &x->type, &o->type));
 }
 
+// The values are in the same threads; so are the results, with the axis or without.
+static void fit_joins(Assign *s, Op *op) {
+    bool keeps = op->code == OP_T_scan_by;
+    const Val *first = keeps ? op->out[0] : op->in[0];
+    for (int i = 0; i < op->nout; i++) need(s, op, i, first->layout, &first->type);
+    for (int i = keeps; i < op->nout; i++) {
+        const Val *x = op->in[i], *o = op->out[i];
+        if (is_tile(o)) result_as(s, op, i, layout_project(s->f->arena, x->layout, &x->type, &o->type));
+    }
+}
+
 static void fit_rename(Assign *s, Op *op) {
     const Val *x = op->in[0], *o = op->out[0];
     if (is_tile(o)) result_as(s, op, 0, layout_rename(s->f->arena, x->layout, &x->type, &o->type, op->in[1], op->in[2]));
@@ -210,6 +221,7 @@ static Fit *const fits[OP_T_COUNT] = {
     [OP_T_store] = fit_store, [OP_T_ptrstore] = fit_ptrstore, [OP_T_tma_store] = fit_tma_store, [OP_T_row_store] = fit_row_store,
     [OP_T_part_get] = fit_part_get, [OP_T_part_join] = fit_part_join, [OP_T_part_take] = fit_part_take,
     [OP_T_keep_put] = fit_keep_put, [OP_T_keep_get] = fit_keep_get,
+    [OP_T_scan_by] = fit_joins, [OP_T_reduce_by] = fit_joins,
     [OP_T_reduce] = fit_reduce, [OP_T_rename] = fit_rename, [OP_T_dot] = fit_dot, [OP_T_wgmma] = fit_wgmma,
     [OP_T_wgmma_wait] = fit_wgmma_wait, [OP_T_for] = fit_loop, [OP_T_while] = fit_loop,
 };

@@ -69,7 +69,7 @@ static bool in_loop(const Op *op) {
 enum { OWN_SLOTS = 8192 };      // bytes; moving more than this costs more than a barrier
 
 // What the area that ops share may grow to: it does where nothing was laid behind it.
-static uint32_t shared_room(const Gen *g) {
+uint32_t gen_slots_room(const Gen *g) {
     uint32_t all = g->opt->target->smem_block, size = g->shared_slots_size;
     uint32_t from = size && g->shared_slots + size == g->smem_used ? g->shared_slots : g->smem_used;
     uint32_t room = all > from ? all - from : 0;
@@ -170,7 +170,7 @@ static void across_warps(Red *s, const Op *op, Pair *out, int n, uint32_t warp_b
     Cross c = {.warp_bits = warp_bits, .unit = s->arg ? 16 : elem_bytes(s->e) > 4 ? 8 : 4, .lanes = kept_lanes ? 32 : 1};
     for (int i = 0; i < MAX_WARP_BITS; i++) if (warp_bits >> i & 1) c.bit[c.nb++] = i;
     c.all = g->f->warps == 1 << c.nb && warp_bits == (1u << c.nb) - 1;
-    uint32_t room = shared_room(g) < MOST_SLOTS ? shared_room(g) : MOST_SLOTS;
+    uint32_t room = gen_slots_room(g) < MOST_SLOTS ? gen_slots_room(g) : MOST_SLOTS;
     int a_register = g->f->warps * c.lanes * c.unit, most = (int)room / a_register;
     most = most < 1 ? 1 : most < n ? most : n;
     c.area = gen_slots(g, op, (uint32_t)(most * a_register));

@@ -88,7 +88,7 @@ static bool collect(Ahead *a) {
     for (const Op *op = op_walk(body, NULL); op; op = op_walk(body, op))
         if (op->code == OP_T_dot || op->code == OP_T_for || op->code == OP_T_while || op_target(op) == a->loop) return false;
     for (Op *op = body->first; op; op = op->next) {
-        waits |= (op->code == OP_T_reduce && needed(a, op)) || op->code == OP_T_scan || op->code == OP_T_keep_put;
+        waits |= (op->code == OP_T_reduce && needed(a, op)) || op->code == OP_T_scan || op_joins(op) || op->code == OP_T_keep_put;
         if (op->code != OP_T_load || a->n == MAX_LOADS || a->f->launch->params[op->in[0]->def->imm].mode != PM_IN) continue;
         Val *axis = trips_axis(a, op);
         bool known = axis != NULL;

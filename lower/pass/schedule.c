@@ -63,8 +63,8 @@ static void measure(const Region *r, Sizes *s) {
         s->ndots += op->code == OP_T_dot;
         s->reduces |= op->code == OP_T_reduce;
         s->gathers += gathers(op);
-        s->scans |= op->code == OP_T_scan;
-        s->looped |= op->nreg || (op->code == OP_T_scan && op->in[0]->type.rank > 1);
+        s->scans |= op->code == OP_T_scan || op_joins(op);
+        s->looped |= (op->nreg && !op_joins(op)) || ((op->code == OP_T_scan || op_joins(op)) && op->in[0]->type.rank > 1);
         s->functions += op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
         s->plain += (op->code == OP_T_binary || op->code == OP_T_select || op->code == OP_T_fun) && op->out[0]->type.rank && op->out[0]->type.elem != EL_index;
         s->sorts |= op->code == OP_T_sort || op->code == OP_T_order;

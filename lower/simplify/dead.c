@@ -80,7 +80,8 @@ static void need_op(Dead *d, Op *op) {
     if (op_has(op, 'T')) return;                                            // slot by slot
     for (int i = 0; i < op->nin; i++) want(d, op->in[i]);
     for (int i = 0; i < op->nout; i++) want(d, op->out[i]);
-    if (op->code == OP_T_merge) for (int i = 0; i < op->nout; i++) want(d, op->reg[0]->last->in[i]);      // all or nothing
+    bool whole = op->code == OP_T_merge || op_joins(op);                    // its function: all or nothing
+    for (int i = 0; i < op->nout && whole; i++) want(d, op->reg[0]->last->in[i]);
 }
 
 static void need_value(Dead *d, Val *v) {
