@@ -55,7 +55,7 @@ void bulk_load(AsyncOp *op) {
         } else into_shared(op, b, offset, box);
         mbar_complete(op,
                       (op->mbar & ((1u << RANK_SHIFT) - 1)) | (op->blocks ? r : op->mbar >> RANK_SHIFT) << RANK_SHIFT,
-                      op->size);
+                      s->tensor ? tensor_counted(op->map, op->size) : op->size);
     }
     free(box);
 }

@@ -472,6 +472,7 @@ void tensor_replace(uint8_t map[128], TensorField, uint32_t i, uint64_t value);
 uint32_t tensor_box_bytes(const uint8_t map[128], bool im2col);
 bool tensor_check(Warp *, const Insn *, int lane, const uint8_t map[128], uint32_t rank, bool im2col);
 void tensor_walk(AsyncOp *, bool im2col, uint8_t *box, bool load, int reduce);
+uint32_t tensor_counted(const uint8_t map[128], uint32_t size);
 uint32_t tensor_swizzle(const uint8_t map[128]);
 uint32_t tensor_inner(const uint8_t map[128]);
 uint64_t tensor_base(const uint8_t map[128]);

@@ -6,6 +6,9 @@
 // zero (or NaN) and are not stored; they count as bytes all the same. With a swizzle, rows of the box lie a
 // whole span (32, 64 or 128 bytes) apart, also when they are narrower. The innermost coordinate must be a
 // multiple of 16 bytes, or the hardware traps. (Both measured on an H200, 2026-11-21.)
+//
+// Elements of 4 and 6 bits come in units of whole bytes, which are what is walked here. With ALIGN16B, 16 of them take 16 bytes in shared
+// memory, the last 8 or 4 of which are a gap; what an mbarrier counts are the bytes without gaps (as CUTLASS expects them).
 #include "emu/exec.h"
 
 enum { MAGIC = 0x746b746d };
@@ -21,7 +24,11 @@ typedef struct Map {
 } Map;
 _Static_assert(sizeof(Map) <= 128, "a tensor map has 128 bytes");
 
-static const uint8_t element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+// What is walked: how many elements, their bytes, and their bytes in shared memory.
+static const struct Unit { uint8_t elements, bytes, room; } units[] = {
+    {1, 1, 1}, {1, 2, 2}, {1, 4, 4}, {1, 4, 4}, {1, 8, 8}, {1, 8, 8}, {1, 2, 2},  {1, 4, 4},
+    {1, 8, 8}, {1, 2, 2}, {1, 4, 4}, {1, 4, 4}, {1, 4, 4}, {2, 1, 1}, {16, 8, 16}, {16, 12, 16}};
+enum { TYPES = sizeof units / sizeof *units };
 
 static Map map_of(const uint8_t bytes[128]) {
     Map m;
@@ -33,14 +40,20 @@ static EmuStatus encode(EmuContext *ctx, EmuTensorMap *out, Map m, const uint64_
                         const uint32_t *steps, int interleave) {
     static const uint32_t spans[] = {256 * 8, 32, 64, 128};
     const char *what = m.im2col ? "tensor map (im2col)" : "tensor map";
-    if (m.dtype > EMU_TM_TF32_FTZ) return emu_error(ctx, EMU_INVALID, "%s: element type %u", what, m.dtype);
+    if (m.dtype >= TYPES) return emu_error(ctx, EMU_INVALID, "%s: element type %u", what, m.dtype);
     if (m.rank < (m.im2col ? 3 : 1) || m.rank > 5) return emu_error(ctx, EMU_INVALID, "%s: rank %u", what, m.rank);
     if (interleave) return emu_error(ctx, EMU_INVALID, "%s: interleaved layouts are not supported", what);
     if (m.swizzle > EMU_TM_SWIZZLE_128B) return emu_error(ctx, EMU_INVALID, "%s: swizzle %u", what, m.swizzle);
-    uint32_t size = element_bytes[m.dtype];
-    if (m.base & 15)
-        return emu_error(ctx, EMU_INVALID, "%s: the base 0x%llx is not 16-byte aligned", what,
-                         (unsigned long long)m.base);
+    const struct Unit *unit = &units[m.dtype];
+    uint32_t align = unit->room > unit->bytes ? 32 : 16, whole = unit->room > unit->bytes ? 128 : unit->elements;
+    if (m.base & (align - 1))
+        return emu_error(ctx, EMU_INVALID, "%s: the base 0x%llx is not %u-byte aligned", what, (unsigned long long)m.base, align);
+    if (m.rank && dims[0] % whole)
+        return emu_error(ctx, EMU_INVALID, "%s: dimension 0 of packed elements is %llu, not a multiple of %u", what, (unsigned long long)dims[0], whole);
+    if (whole == 128 && m.box[0] != 128)
+        return emu_error(ctx, EMU_INVALID, "%s: the box's inner dimension is %u; with ALIGN16B it is 128", what, m.box[0]);
+    if (unit->elements > 1 && ((steps && m.rank && steps[0] != 1) || m.box[0] % unit->elements))
+        return emu_error(ctx, EMU_INVALID, "%s: packed elements need an element stride of 1 and a box of whole bytes", what);
     for (uint32_t i = 0; i < m.rank; i++) {
         if (!dims[i] || dims[i] > 1ull << 32)
             return emu_error(ctx, EMU_INVALID, "%s: dimension %u is %llu", what, i, (unsigned long long)dims[i]);
@@ -49,15 +62,16 @@ static EmuStatus encode(EmuContext *ctx, EmuTensorMap *out, Map m, const uint64_
         m.dims[i] = dims[i];
         m.step[i] = steps ? (uint8_t)steps[i] : 1;
         if (i + 1 < m.rank) {
-            if (strides[i] & 15 || strides[i] >= 1ull << 40)
-                return emu_error(ctx, EMU_INVALID, "%s: stride %u is %llu, not a multiple of 16 below 2^40", what, i,
-                                 (unsigned long long)strides[i]);
+            if (strides[i] & (align - 1) || strides[i] >= 1ull << 40)
+                return emu_error(ctx, EMU_INVALID, "%s: stride %u is %llu, not a multiple of %u below 2^40", what, i,
+                                 (unsigned long long)strides[i], align);
             m.strides[i] = strides[i];
         }
     }
     for (uint32_t i = 0; i < (m.im2col ? 0u : m.rank); i++)
         if (!m.box[i] || m.box[i] > 256) return emu_error(ctx, EMU_INVALID, "%s: box dimension %u is %u", what, i, m.box[i]);
-    uint32_t inner = m.box[0] * size;
+    m.dims[0] /= unit->elements, m.box[0] /= unit->elements;
+    uint32_t inner = m.box[0] * unit->room;
     if (inner & 15)
         return emu_error(ctx, EMU_INVALID, "%s: the box's inner dimension has %u bytes, not a multiple of 16", what,
                          inner);
@@ -103,7 +117,7 @@ EmuStatus emu_tensor_map_encode_im2col(EmuContext *ctx, EmuTensorMap *out, int d
 }
 
 static const char *incomplete(const Map *m) {            // a map that tensormap.replace has made may be anything
-    if (m->dtype > EMU_TM_TF32_FTZ || m->swizzle > EMU_TM_SWIZZLE_128B) return "the tensor map's element type or swizzle is not one that is supported";
+    if (m->dtype >= TYPES || m->swizzle > EMU_TM_SWIZZLE_128B) return "the tensor map's element type or swizzle is not one that is supported";
     if (m->base & 15) return "the tensor map's address is not 16-byte aligned";
     for (uint32_t i = 0; i < m->rank; i++) {
         if (!m->dims[i]) return "a dimension of the tensor map is 0";
@@ -111,7 +125,7 @@ static const char *incomplete(const Map *m) {            // a map that tensormap
         if (!m->im2col && (!m->box[i] || m->box[i] > 256)) return "a box dimension of the tensor map is not 1 to 256";
         if (i + 1u < m->rank && (m->strides[i] & 15 || m->strides[i] >= 1ull << 40)) return "a stride of the tensor map is not a multiple of 16 below 2^40";
     }
-    uint32_t inner = m->box[0] * element_bytes[m->dtype];
+    uint32_t inner = m->box[0] * units[m->dtype].room;
     if (inner & 15) return "the inner dimension of the tensor map's box is not a multiple of 16 bytes";
     if (m->swizzle && inner > 16u << m->swizzle) return "the inner dimension of the tensor map's box has more bytes than its swizzle";
     return NULL;
@@ -157,10 +171,15 @@ static uint32_t extent(const Map *m, uint32_t i) { return i >= m->rank ? 1 : (m-
 
 uint32_t tensor_box_bytes(const uint8_t bytes[128], bool im2col) {
     Map m = map_of(bytes);
-    uint32_t n = element_bytes[m.dtype];
+    uint32_t n = units[m.dtype].room;
     if (im2col) return n * m.box[0] * m.box[1];
     for (uint32_t i = 0; i < m.rank; i++) n *= extent(&m, i);
     return n;
+}
+
+uint32_t tensor_counted(const uint8_t bytes[128], uint32_t size) {     // of a box's bytes, those that are no gaps
+    const struct Unit *unit = &units[map_of(bytes).dtype];
+    return size / unit->room * unit->bytes;
 }
 
 uint32_t tensor_swizzle(const uint8_t bytes[128]) {      // the mask of address bits 7.. that are folded onto bits 4..
@@ -172,7 +191,7 @@ uint64_t tensor_base(const uint8_t bytes[128]) { return map_of(bytes).base; }
 
 uint32_t tensor_inner(const uint8_t bytes[128]) {        // bytes of a row of the box
     Map m = map_of(bytes);
-    return (m.im2col ? m.box[0] : extent(&m, 0)) * element_bytes[m.dtype];
+    return (m.im2col ? m.box[0] : extent(&m, 0)) * units[m.dtype].room;
 }
 
 uint32_t tensor_pitch(const uint8_t bytes[128]) {        // bytes from row to row in shared memory
@@ -182,8 +201,9 @@ uint32_t tensor_pitch(const uint8_t bytes[128]) {        // bytes from row to ro
 }
 
 bool tensor_aligned(Warp *w, const Insn *in, int lane, const uint8_t bytes[128], int32_t coordinate) {
-    int64_t at = (int64_t)coordinate * element_bytes[map_of(bytes).dtype];
-    if (!(at & 15)) return true;
+    const struct Unit *unit = &units[map_of(bytes).dtype];
+    int64_t at = (int64_t)coordinate * unit->bytes / unit->elements;
+    if (!(at & 15) && coordinate % unit->elements == 0) return true;
     emu_fault(w, in, lane, EMU_FAULT_MISALIGNED,
               "the innermost coordinate of a bulk tensor copy is %d, %lld bytes, not a multiple of 16", coordinate,
               (long long)at);
@@ -191,14 +211,14 @@ bool tensor_aligned(Warp *w, const Insn *in, int lane, const uint8_t bytes[128],
 }
 
 static Type reduce_type(uint8_t dtype) {
-    static const Type types[] = {T_u32, T_u32, T_u32, T_s32, T_u64, T_s64, T_f16, T_f32, T_f64, T_bf16, T_f32, T_f32, T_f32};
+    static const Type types[TYPES] = {T_u32, T_u32, T_u32, T_s32, T_u64, T_s64, T_f16, T_f32, T_f64, T_bf16, T_f32, T_f32, T_f32, T_b8, T_b64, T_b64};
     return types[dtype];
 }
 
-// One run of n elements along dimension 0, at coordinates c (all but c[0] in range or the run is outside).
+// One run of n units along dimension 0, at coordinates c (all but c[0] in range or the run is outside).
 static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, uint8_t *box, bool load, int reduce) {
-    uint32_t size = element_bytes[m->dtype], step = m->im2col ? 1 : m->step[0];
-    bool inside = true;
+    uint32_t size = units[m->dtype].bytes, room = units[m->dtype].room, step = m->im2col ? 1 : m->step[0];
+    bool inside = true, gaps = room > size;
     for (uint32_t i = 1; i < m->rank; i++) inside &= c[i] >= 0 && (uint64_t)c[i] < m->dims[i];
     uint64_t at = m->base;
     for (uint32_t i = 1; inside && i < m->rank; i++) at += (uint64_t)c[i] * m->strides[i - 1];
@@ -212,9 +232,10 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
     }
     if (load) {
         uint64_t fill = 0;
-        if (m->oob_nan)
+        if (m->oob_nan && size <= 8)
             fill = INT64_MAX >> (64 - 8 * size);               // f16's, bf16's, f32's and f64's
-        for (int64_t i = 0; i < n; i++)
+        if (gaps) memset(box, 0, (size_t)n * room);
+        else for (int64_t i = 0; i < n; i++)
             if (i < first || i >= end) memcpy(box + i * size, &fill, size);
     }
     if (first >= end) return;
@@ -226,12 +247,12 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
         emu_fault(op->warp, op->in, op->lane, EMU_FAULT_OUT_OF_BOUNDS,
                   "a bulk tensor copy %s %llu bytes outside the tensor's memory: %s", load ? "reads" : "writes",
                   (unsigned long long)span, where);
-        if (load) memset(box + first * size, 0, (size_t)(end - first) * size);
+        if (load) memset(box + first * room, 0, (size_t)(end - first) * room);
         return;
     }
     bool rounds = load && (m->dtype == EMU_TM_TF32 || m->dtype == EMU_TM_TF32_FTZ);
     for (int64_t i = first; i < end;) {
-        if (step == 1 && reduce < 0) {
+        if (step == 1 && reduce < 0 && !gaps) {
             if (load) memcpy(box + i * size, host, (size_t)(end - i) * size);
             else {
                 memcpy(host, box + i * size, (size_t)(end - i) * size);
@@ -240,8 +261,8 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
             break;
         }
         uint8_t *p = host + (uint64_t)(i - first) * step * size;
-        if (load) memcpy(box + i * size, p, size);
-        else if (reduce < 0) memcpy(p, box + i * size, size);
+        if (load) memcpy(box + i * room, p, size);
+        else if (reduce < 0) memcpy(p, box + i * room, size);
         else {
             uint64_t v = 0;
             memcpy(&v, box + i * size, size);
@@ -258,13 +279,13 @@ static void run_of(AsyncOp *op, const Map *m, const int64_t c[5], uint32_t n, ui
 }
 
 static void walk_tiled(AsyncOp *op, const Map *m, uint8_t *box, bool load, int reduce) {
-    uint32_t n[5], i[5] = {0}, inner = extent(m, 0) * element_bytes[m->dtype];
+    uint32_t n[5], i[5] = {0}, inner = extent(m, 0) * units[m->dtype].room;
     for (uint32_t k = 0; k < 5; k++) n[k] = extent(m, k);
     for (i[4] = 0; i[4] < n[4]; i[4]++)
         for (i[3] = 0; i[3] < n[3]; i[3]++)
             for (i[2] = 0; i[2] < n[2]; i[2]++)
                 for (i[1] = 0; i[1] < n[1]; i[1]++, box += inner) {
-                    int64_t c[5] = {op->coord[0]};
+                    int64_t c[5] = {op->coord[0] / units[m->dtype].elements};
                     for (uint32_t k = 1; k < m->rank; k++) c[k] = (int64_t)op->coord[k] + (int64_t)i[k] * m->step[k];
                     run_of(op, m, c, n[0], box, load, reduce);
                 }
@@ -273,9 +294,10 @@ static void walk_tiled(AsyncOp *op, const Map *m, uint8_t *box, bool load, int r
 // Pixels follow each other along W inside the bounding box, then H, D and N; each is read at its place plus
 // the filter's offsets.
 static void walk_im2col(AsyncOp *op, const Map *m, uint8_t *box, bool load, int reduce) {
-    uint32_t spatial = m->rank - 2u, inner = m->box[0] * element_bytes[m->dtype];
+    uint32_t spatial = m->rank - 2u, inner = m->box[0] * units[m->dtype].room;
     int64_t at[5];
     for (uint32_t k = 0; k < 5; k++) at[k] = k < m->rank ? op->coord[k] : 0;
+    at[0] /= units[m->dtype].elements;
     for (uint32_t p = 0; p < m->box[1]; p++, box += inner) {
         int64_t c[5];
         memcpy(c, at, sizeof c);

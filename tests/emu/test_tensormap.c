@@ -79,7 +79,45 @@ static void parameter_addresses(void **state) {          // of a map among the p
     emu_destroy(emu);
 }
 
+// Packed elements: with gaps in shared memory that an mbarrier does not count, and without.
+#define PACKED(bytes, counted)                                                                                                     \
+    HEAD ".visible .entry k(.param .u64 out, .param .align 64 .b8 map[128]) {\n"                                                  \
+    ".shared .align 128 .b8 buf[" #bytes "]; .shared .align 8 .b8 bar[8]; .reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>;\n"  \
+    "mov.u32 %r0, %tid.x; setp.ne.s32 %p0, %r0, 0; ld.param.u64 %rd2, [out]; mov.b64 %rd3, map; cvta.param.u64 %rd3, %rd3;\n"      \
+    "@%p0 bra A; mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster; mbarrier.arrive.expect_tx.shared.b64 _, [bar], " #counted ";\n" \
+    "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd3, {128, 1}], [bar];\n"               \
+    "A: bar.warp.sync -1; W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; @!%p1 bra W;\n"                              \
+    "mul.wide.u32 %rd4, %r0, 8; add.s64 %rd2, %rd2, %rd4; mov.u32 %r1, buf; shl.b32 %r2, %r0, 3; add.s32 %r1, %r1, %r2;\n"         \
+    "ld.shared.b64 %rd5, [%r1]; st.global.b64 [%rd2], %rd5; ret; }\n"
+
+static void packed_elements(void **state) {
+    (void)state;
+    static const struct { int type; u64 row; u32 size, from, to; const char *ptx; } cases[] = {       // bytes of a row, of 16 elements, here and there
+        {EMU_TM_16U4_ALIGN8B, 128, 8, 8, 128, PACKED(128, 128)},
+        {EMU_TM_16U4_ALIGN16B, 128, 8, 16, 256, PACKED(256, 128)},
+        {EMU_TM_16U6_ALIGN16B, 192, 12, 16, 256, PACKED(256, 192)}};
+    for (size_t c = 0; c < 3; c++) {
+        uint8_t x[3 * 192], got[256];
+        for (u32 i = 0; i < sizeof x; i++) x[i] = (uint8_t)(i * 7 + 1);
+        EmuContext *emu = emu_create();
+        EmuModule *m = load_ptx(emu, cases[c].ptx);
+        u64 dx = device(emu, "x", x, 3 * cases[c].row), out = device(emu, "out", NULL, sizeof got), dims[] = {256, 3};
+        EmuTensorMap map;
+        assert_int_equal(emu_tensor_map_encode_tiled(emu, &map, cases[c].type, 2, dx, dims, &cases[c].row, (u32[]){128, 2}, NULL, 0, 0, 0, 0), EMU_OK);
+        run_clean(emu, m, "k", 1, cases[c].to / 8, 0, (void *[]){&out, &map}, NULL);
+        emu_read(emu, got, out, cases[c].to);
+        for (u32 i = 0; i < cases[c].to; i++) {
+            u32 unit = i / cases[c].from, row = 1 + unit / 8, at = i % cases[c].from;
+            u64 from = row * cases[c].row + (8 + unit % 8) * cases[c].size + at;
+            if (at < cases[c].size) assert_int_equal(got[i], x[from]);
+        }
+        EmuStatus wrong = emu_tensor_map_encode_tiled(emu, &map, cases[c].type, 2, dx, (u64[]){c ? 192 : 255, 3}, &cases[c].row, (u32[]){128, 2}, NULL, 0, 0, 0, 0);
+        assert_int_equal(wrong, EMU_INVALID);
+        emu_destroy(emu);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(made_on_the_device), cmocka_unit_test(not_whole), cmocka_unit_test(parameter_addresses)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(made_on_the_device), cmocka_unit_test(not_whole), cmocka_unit_test(parameter_addresses), cmocka_unit_test(packed_elements)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
