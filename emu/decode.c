@@ -92,13 +92,11 @@ bool dec_prefix(Dec *d, const char *prefix, Str *rest) {
 }
 
 Type dec_type(Dec *d) {
-    for (uint32_t i = 0; i < d->n_mods; i++) {
-        Type t = d->used >> i & 1 ? T_none : ptx_type_named(d->mods[i]);
-        if (t) {
+    for (uint32_t i = 0; i < d->n_mods; i++)
+        if (d->types[i] && !(d->used >> i & 1)) {
             d->used |= 1u << i;
-            return t;
+            return d->types[i];
         }
-    }
     return T_none;
 }
 
@@ -223,20 +221,25 @@ const Operand *dec_op(Dec *d, uint32_t i) {
     return &d->ops[i];
 }
 
+static void check_constant(Dec *d, const Operand *o, Type t) {
+    char kind = ptx_type_kind(t);
+    bool whole = o->kind == O_IMM, single = o->kind == O_F32;
+    if (whole && (t == T_f32 || t == T_f64))
+        dec_error(d, "a constant of .%s is a float, like %s", ptx_type_name(t), t == T_f32 ? "0f3F800000 or 1.0" : "0d3FF0000000000000 or 1.0");
+    if ((kind == 'F' || kind == 'V') && t != T_f32 && t != T_f64 && t != T_f32x2 && t != T_u16x2 && t != T_s16x2)
+        dec_error(d, "there are no constants of .%s: `mov` takes its bits to a register first", ptx_type_name(t));
+    if (!whole && (kind == 'U' || kind == 'S')) dec_error(d, "a float constant where .%s is needed", ptx_type_name(t));
+    if (!whole && kind == 'B' && t != (single ? T_b32 : T_b64)) dec_error(d, "a constant of .%s where .%s is needed", single ? "f32" : "f64", ptx_type_name(t));
+}
+
 static uint64_t immediate_bits(Dec *d, const Operand *o, Type t) {
     uint64_t v = o->bits;
-    if (o->kind == O_IMM) {
-        if (t == T_f32) return f32_bits((float)(int64_t)v);
-        if (t == T_f64) return f64_bits((double)(int64_t)v);
-        return v;
-    }
+    check_constant(d, o, t);
+    if (o->kind == O_IMM) return v;
     bool single = o->kind == O_F32;
     if (t == T_f64) return single ? f64_bits((double)f32_from((uint32_t)v)) : v;
-    if (t == T_f32 || t == T_b32 || t == T_tf32 || t == T_u32 || t == T_s32)
-        return single ? v : f32_bits((float)f64_from(v));
-    if (t == T_b64 || t == T_u64 || t == T_s64 || t == T_f32x2) return v;
-    if (t == T_f16) return f16_from_f64(single ? (double)f32_from((uint32_t)v) : f64_from(v));
-    if (t == T_bf16) return bf16_from_f64(single ? (double)f32_from((uint32_t)v) : f64_from(v));
+    if (t == T_f32 || t == T_b32) return single ? v : f32_bits((float)f64_from(v));
+    if (t == T_b64 || t == T_f32x2) return v;
     dec_error(d, "a float constant where .%s is needed", ptx_type_name(t));
 }
 
@@ -275,42 +278,9 @@ static uint32_t clock_now(Dec *d, const Operand *o, uint32_t width) {
     return t;
 }
 
-// Instructions whose registers have the size of their types and, where both are numbers, are whole or not as these are; and which types
-// those are, NULL where the decoders say. The others (loads, stores, conversions and what moves bits) take wider registers, or of other
-// kinds, in ways of their own.
-#define WHOLE_32_64 "u32 u64 s32 s64 "
-#define WHOLE       "u16 s16 " WHOLE_32_64
-static const struct Agreeing { const char *name, *types; } agreeing[] = {
-    {"add", NULL}, {"addc", WHOLE_32_64}, {"sub", NULL}, {"subc", WHOLE_32_64}, {"mul", NULL}, {"mad", NULL}, {"madc", WHOLE_32_64}, {"mul24", "u32 s32 "}, {"mad24", "u32 s32 "}, {"sad", WHOLE},
-    {"div", NULL}, {"rem", WHOLE}, {"abs", NULL}, {"neg", NULL}, {"min", NULL}, {"max", NULL}, {"fma", NULL}, {"rcp", "f32 f64 "}, {"sqrt", "f32 f64 "}, {"rsqrt", "f32 f64 "}, {"sin", "f32 "}, {"cos", "f32 "},
-    {"lg2", "f32 "}, {"ex2", NULL}, {"tanh", NULL}, {"popc", "b32 b64 "}, {"clz", "b32 b64 "}, {"bfind", WHOLE_32_64}, {"brev", "b32 b64 "}, {"bfe", WHOLE_32_64}, {"bfi", "b32 b64 "}, {"szext", "u32 s32 "},
-    {"bmsk", "b32 "}, {"fns", "b32 "}, {"testp", "f32 f64 "}, {"copysign", "f32 f64 "}, {"setp", NULL}, {"selp", "b16 b32 b64 f32 f64 " WHOLE}, {"and", "pred b16 b32 b64 "}, {"or", "pred b16 b32 b64 "}, {"xor", "pred b16 b32 b64 "},
-    {"not", "pred b16 b32 b64 "}, {"cnot", "b16 b32 b64 "}, {"lop3", NULL}, {"shf", "b32 "}, {"shl", "b16 b32 b64 "}, {"shr", "b16 b32 b64 " WHOLE}, {"prmt", "b32 "}};
-
-static const struct Agreeing *find_agreeing(Str name) {
-    for (size_t i = 0; i < sizeof agreeing / sizeof *agreeing; i++)
-        if (ptx_str_is(name, agreeing[i].name)) return &agreeing[i];
-    return NULL;
-}
-
-static void check_types(Dec *d, const char *types) {
-    for (uint32_t i = 0; i < d->n_mods; i++) {
-        Type t = ptx_type_named(d->mods[i]);
-        if (!t) continue;
-        char one[16];
-        snprintf(one, sizeof one, "%s ", ptx_type_name(t));
-        const char *at = strstr(types, one);
-        if (!at || (at != types && at[-1] != ' ')) dec_error(d, "`%.*s` of .%s does not exist", (int)d->name.n, d->name.s, ptx_type_name(t));
-    }
-}
-
-static bool is_whole(Type t) { return ptx_type_kind(t) == 'U' || ptx_type_kind(t) == 'S'; }
-
 static void check_agrees(Dec *d, const Operand *o, Type t) {
-    if (!d->agrees || !o->sym || o->type == T_pred || t == T_pred || ptx_type_bits(t) < 16) return;
-    bool other = (ptx_type_kind(o->type) == 'F' && is_whole(t)) || (is_whole(o->type) && (t == T_f32 || t == T_f64));
-    if (other || ptx_type_bits(o->type) != ptx_type_bits(t))
-        dec_error(d, "`%.*s` has type .%s, and `%.*s` needs .%s here", (int)o->name.n, o->name.s, ptx_type_name(o->type), (int)d->name.n, d->name.s, ptx_type_name(t));
+    if (!o->sym || o->type == T_pred || ptx_fits(o->type, t, d->traits & TRAIT_WIDER, d->vector)) return;
+    dec_error(d, "`%.*s` has type .%s, and `%.*s` needs .%s here", (int)o->name.n, o->name.s, ptx_type_name(o->type), (int)d->name.n, d->name.s, ptx_type_name(t));
 }
 
 uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
@@ -329,6 +299,7 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     }
     case O_REG: {
         uint32_t have = width_of(o->type);
+        if (!o->sym && !(d->traits & TRAIT_SPECIALS)) dec_error(d, "`%.*s` is read by `mov` alone: it needs to be in a register here", (int)o->name.n, o->name.s);
         slots_touch(d, o->slot, SLOT_READ);
         check_agrees(d, o, t);
         if (have == width) return o->slot;
@@ -347,6 +318,7 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
         Sym *s = o->sym;
         if (s && s->kind == SYM_FUNC && s->func) return dec_const64(d, func_address(s->func));
         if (!s || s->kind != SYM_VAR) dec_error(d, "`%.*s` is not declared", (int)o->name.n, o->name.s);
+        if (!(d->traits & TRAIT_ADDRESSES)) dec_error(d, "`%.*s` is a variable: `mov` takes its address to a register first", (int)o->name.n, o->name.s);
         if (s->space == SPACE_SHARED) {
             uint32_t base = shared_base(d, s);
             return lea(d, base, s->offset + (uint64_t)o->offset, width);
@@ -356,6 +328,7 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
         return width == 32 ? dec_const32(d, (uint32_t)v) : dec_const64(d, v);
     }
     case O_SPECIAL:
+        if (!(d->traits & TRAIT_SPECIALS)) dec_error(d, "`%.*s` is read by `mov` alone: it needs to be in a register here", (int)o->name.n, o->name.s);
         if (o->type == T_pred || width == 128) dec_error(d, "`%.*s` is not of .%s", (int)o->name.n, o->name.s, ptx_type_name(t));
         return clock_now(d, o, width);
     case O_SINK: dec_error(d, "`_` is not a source");
@@ -367,7 +340,7 @@ uint32_t dec_src(Dec *d, uint32_t i, Type t) { return dec_src_op(d, dec_op(d, i)
 
 uint32_t dec_dst_op(Dec *d, const Operand *o, Type t) {
     if (t == T_pred) return dec_pred_dst(d, o);
-    if (o->kind == O_SINK && d->agrees && !ptx_str_is(d->name, "lop3")) dec_error(d, "`%.*s` needs a register for its result, not `_`", (int)d->name.n, d->name.s);
+    if (o->kind == O_SINK && d->known && !(d->traits & TRAIT_SINKS)) dec_error(d, "`%.*s` needs a register for its result, not `_`", (int)d->name.n, d->name.s);
     if (o->kind == O_SINK) return dec_temp(d, t);
     if (o->kind != O_REG) dec_error(d, "the destination needs to be a register");
     if (!o->sym) dec_error(d, "`%.*s` cannot be written", (int)o->name.n, o->name.s);
@@ -425,7 +398,8 @@ void dec_address(Dec *d, const Operand *o, Insn *in, uint8_t space) {
     in->flags &= (uint8_t)~ADDR32;
     if (o->bits == 1) {
         uint32_t width = width_of(o->type);
-        if (!width || width == 128) dec_error(d, "`%.*s` cannot hold an address", (int)o->name.n, o->name.s);
+        bool number = ptx_type_kind(o->type) == 'F' || ptx_type_kind(o->type) == 'V';
+        if (!width || width == 128 || (number && !o->items)) dec_error(d, "`%.*s` cannot hold an address", (int)o->name.n, o->name.s);
         slots_touch(d, o->slot, SLOT_READ);
         in->a = o->slot;
         if (width == 32) in->flags |= ADDR32;
@@ -456,7 +430,7 @@ void dec_address(Dec *d, const Operand *o, Insn *in, uint8_t space) {
 
 // ---- Statements
 
-static const InsnDef *emu_insn_find(Str name);
+static const struct InsnSlot { const InsnDef *def; const struct TypeRow *types; uint8_t traits; } *emu_insn_find(Str name);
 
 // Families that are there in PTX and not here, in words.
 static const struct { const char *name, *what; } refused[] = {
@@ -466,22 +440,21 @@ static const struct { const char *name, *what; } refused[] = {
 
 void decode_statement(Dec *d) {
     EmuModule *m = d->module;
-    const InsnDef *def = emu_insn_find(d->name);
+    const struct InsnSlot *found = emu_insn_find(d->name);
     char text[200];
     d->n_widen = 0;
     d->first = m->n_code;
-    if (!def) {
+    if (!found) {
         spell(d, text, sizeof text);
         for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
             if (ptx_str_is(d->name, refused[i].name)) dec_error(d, "`%s`: %s are not supported", text, refused[i].what);
         dec_error(d, "unknown instruction `%s`", text);
     }
-    d->cls = def->cls;
-    const struct Agreeing *agrees = find_agreeing(d->name);
-    d->agrees = agrees;
-    if (agrees && agrees->types) check_types(d, agrees->types);
+    d->cls = found->def->cls;
+    d->traits = found->traits, d->known = found->types;
+    types_check(d, found->types);
     slots_statement(d, ptx_str_is(d->name, "ret") || ptx_str_is(d->name, "exit") || ptx_str_is(d->name, "bra") || ptx_str_is(d->name, "brx"));
-    def->decode(d);
+    found->def->decode(d);
     for (uint32_t i = 0; i < d->n_mods; i++)
         if (!(d->used >> i & 1)) {
             spell(d, text, sizeof text);
@@ -505,12 +478,25 @@ void decode_end(Dec *d) {
 // ---- The rows of all tables, hashed once
 
 enum { INSN_SLOTS = 1024 };
-static const InsnDef *insn_slot[INSN_SLOTS];
+static struct InsnSlot insn_slot[INSN_SLOTS];
 
 static uint32_t hash_name(const char *p, uint32_t n) {
     uint32_t h = 2166136261u;
     for (uint32_t i = 0; i < n; i++) h = (h ^ (unsigned char)p[i]) * 16777619u;
     return h % INSN_SLOTS;
+}
+
+static struct InsnSlot *slot_named(Str name) {           // its own, or the free one where it would be
+    uint32_t i = hash_name(name.s, name.n);
+    while (insn_slot[i].def && !ptx_str_is(name, insn_slot[i].def->name)) i = (i + 1) % INSN_SLOTS;
+    return &insn_slot[i];
+}
+
+static void add_types(Str name, const struct TypeRow *first, uint8_t trait) {
+    struct InsnSlot *slot = slot_named(name);
+    if (!slot->def) return;
+    if (first) slot->types = first;
+    slot->traits |= trait;
 }
 
 static void fill_slots(void) {
@@ -519,19 +505,15 @@ static void fill_slots(void) {
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) tables = insn_tables_v3;
 #endif
     for (; tables->defs; tables++)
-        for (const InsnDef *def = tables->defs; def->name; def++) {
-            uint32_t i = hash_name(def->name, (uint32_t)strlen(def->name));
-            while (insn_slot[i]) i = (i + 1) % INSN_SLOTS;
-            insn_slot[i] = def;
-        }
+        for (const InsnDef *def = tables->defs; def->name; def++) slot_named((Str){def->name, (uint32_t)strlen(def->name)})->def = def;
+    types_prepare(add_types);
 }
 
-static const InsnDef *emu_insn_find(Str name) {
+static const struct InsnSlot *emu_insn_find(Str name) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, fill_slots);
-    for (uint32_t i = hash_name(name.s, name.n); insn_slot[i]; i = (i + 1) % INSN_SLOTS)
-        if (ptx_str_is(name, insn_slot[i]->name)) return insn_slot[i];
-    return NULL;
+    const struct InsnSlot *slot = slot_named(name);
+    return slot->def ? slot : NULL;
 }
 
 // ---- The few executors that decoding itself needs

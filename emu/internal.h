@@ -607,6 +607,7 @@ struct Dec {                      // the statement being decoded, and where its 
     uint32_t  base;               // BASE_REGS or BASE_FUNCS
     Str       name;
     Str       mods[MAX_MODS];
+    Type      types[MAX_MODS];    // of mods[i]; T_none
     uint32_t  n_mods, used;       // bit i: mods[i] was taken
     Operand   ops[MAX_OPERANDS];
     uint32_t  n_ops;
@@ -614,7 +615,8 @@ struct Dec {                      // the statement being decoded, and where its 
     bool      guard_not;
     uint32_t  line, loc;
     uint8_t   cls;
-    bool      agrees;             // its registers are of its types
+    uint8_t   traits;             // of the instruction
+    bool      known, vector;      // its types are in a table; its registers are elements of a vector
     uint32_t  first;              // pc of the statement's first instruction
     struct Widen { uint32_t to, from; uint8_t type; } widen[300];
     uint32_t  n_widen;
@@ -624,6 +626,13 @@ struct Dec {                      // the statement being decoded, and where its 
     void     *reader;
     jmp_buf  *on_error;
 };
+
+// types.c
+struct TypeRow;
+enum { TRAIT_WIDER = 1, TRAIT_SPECIALS = 2, TRAIT_ADDRESSES = 4, TRAIT_SINKS = 8, TRAIT_VECTORS = 16 };
+void types_prepare(void (*found)(Str name, const struct TypeRow *first, uint8_t trait));
+void types_check(Dec *, const struct TypeRow *first);       // NULL: the instruction says itself what it takes
+bool ptx_fits(Type reg, Type, bool wider, bool vector);
 
 // slots.c
 void slots_begin(SlotLog *, uint32_t code);

@@ -124,7 +124,10 @@ static Sym *find_register(Reader *r, Str name, uint32_t *slot) {
 
 // ---- Types and variables
 
-Type ptx_type_named(Str s) {
+Type ptx_type_named(Str s) {                             // most words are none: but of `pred`, a digit is among the first three characters
+    bool digit = false;
+    for (uint32_t i = 0; i < s.n && i < 3; i++) digit |= s.s[i] >= '0' && s.s[i] <= '9';
+    if (!digit) return ptx_str_is(s, "pred") ? T_pred : T_none;
     for (Type t = T_none + 1; t < T_COUNT; t++)
         if (ptx_str_is(s, ptx_type_name(t))) return t;
     return T_none;

@@ -134,12 +134,16 @@ static void atomic(Dec *d, bool result) {
     bool acquire, release;
     int op = -1;
     for (int i = 0; i < 10; i++)
-        if (dec_mod(d, names[i])) op = i;
+        if (dec_mod(d, names[i])) {
+            if (op >= 0) dec_error(d, "`%.*s` is .%s or .%s, not both", (int)d->name.n, d->name.s, names[op], names[i]);
+            op = i;
+        }
     if (op < 0) dec_error(d, "`%.*s` needs an operation", (int)d->name.n, d->name.s);
     dec_sem(d, &acquire, &release);
-    dec_mod(d, "noftz");
+    bool noftz = dec_mod(d, "noftz");
     uint8_t space = dec_space(d), vec = dec_mod(d, "v2") ? 2 : dec_mod(d, "v4") ? 4 : dec_mod(d, "v8") ? 8 : 1;
     dec_cache_hints(d);
+    if (space == SPACE_LOCAL || space == SPACE_PARAM || space == SPACE_CONST) dec_error(d, "`%.*s` is on global or shared memory", (int)d->name.n, d->name.s);
     Type t = dec_need_type(d);
     uint32_t first = result ? 1 : 0, n_sources = op == O_cas ? 2 : 1, slots[24];
     dec_count(d, first + 1 + n_sources, first + 1 + n_sources);
@@ -157,6 +161,7 @@ static void atomic(Dec *d, bool result) {
     }
     if (ptx_type_bits(t) < 16 || ptx_type_kind(t) == 'P' || t == T_f32x2)
         dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));
+    if (!noftz && op == O_add && (ptx_type_bits(t) == 16 || ptx_type_kind(t) == 'V')) dec_error(d, "`%.*s` of .%s needs .noftz", (int)d->name.n, d->name.s, ptx_type_name(t));
     for (uint32_t v = 0; v < vec; v++) {
         const Operand *parts[3] = {result ? dec_op(d, 0) : NULL, dec_op(d, first + 1),
                                    op == O_cas ? dec_op(d, first + 2) : NULL};

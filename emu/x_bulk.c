@@ -203,7 +203,7 @@ static void address_part(Dec *d, const Operand *o, uint8_t space, u32 *slot, int
 static void coordinates(Dec *d, const Operand *o, BulkSpec *s) {
     if (o->kind != O_ADDR || o->n != 1 || o->items[0].kind != O_VEC || o->items[0].n != s->rank)
         dec_error(d, "a tensor copy of %u dimensions needs [map, {%u coordinates}]", s->rank, s->rank);
-    for (u32 i = 0; i < s->rank; i++) s->coord[i] = dec_src_op(d, &o->items[0].items[i], T_s32);
+    for (u32 i = 0; i < s->rank; i++) s->coord[i] = dec_src_op(d, &o->items[0].items[i], T_b32);
 }
 
 // The instruction that `s` is of, as it is when all of it is known.

@@ -286,6 +286,7 @@ static void decode_cvt_pack(Dec *d) {
 static void decode_packed(Dec *d, Conversion *c) {
     const struct Packed *to = packed_type(c->to), *from = packed_type(c->from);
     bool exponent = to->element == T_ue8m0, random = c->round == R_rs, four = to->n == 4, two = c->from == T_f32 && !four;
+    if (c->round < 0 || c->flags & TO_INTEGER) dec_error(d, "`cvt` to .%s needs a rounding, as .rn", ptx_type_name(c->to));
     bool good = from ? from->n == to->n && from->element != to->element : c->from == T_f32;
     good &= exponent ? c->round == R_rz || c->round == R_rp : random ? !from && (four || to->room == 16) : !four && (to->room == 16 || c->round <= R_rn);
     if (!good) dec_error(d, "cvt%s.%s.%s does not exist", random ? ".rs" : "", ptx_type_name(c->to), ptx_type_name(c->from));
@@ -303,6 +304,20 @@ static void decode_packed(Dec *d, Conversion *c) {
     else if (!from) memcpy(dec_list(d, in, to->n), slots, to->n * sizeof *slots);
 }
 
+// Roundings to a float are needed where a result may be none; to a whole number, where it has to be one, and may be there within a type.
+static void check_rounding(Dec *d, const Conversion *c, u32 said) {
+    bool to = ptx_type_kind(c->to) == 'F', from = ptx_type_kind(c->from) == 'F', has = c->round >= 0, whole = c->flags & TO_INTEGER;
+    bool loose = c->to == T_bf16 || c->from == T_bf16;   // .rn may stand where nothing is to be rounded
+    u32 bits = ptx_type_bits(c->to), before = ptx_type_bits(c->from);
+    const char *needs = said > 1                                          ? "one rounding at most"
+                        : !to && !from                                    ? has ? "no rounding" : NULL
+                        : !to                                             ? !whole ? ".rni, .rzi, .rmi or .rpi" : NULL
+                        : !from || bits < before || c->to == T_tf32       ? !has || whole ? ".rn, .rz, .rm or .rp" : NULL
+                        : c->to == c->from                                ? has && !whole ? "no rounding, or one to whole numbers" : NULL
+                        : whole || (has && !loose)                        ? "no rounding" : NULL;
+    if (needs) dec_error(d, "`cvt` of .%s.%s needs %s", ptx_type_name(c->to), ptx_type_name(c->from), needs);
+}
+
 static bool single_type(Type t) { return ptx_type_kind(t) != 'V' && ptx_type_bits(t) >= (ptx_type_kind(t) == 'F' ? 16 : 8); }
 
 static void decode_cvt(Dec *d) {
@@ -311,9 +326,10 @@ static void decode_cvt(Dec *d) {
         {"rn", R_rn, 0}, {"rz", R_rz, 0}, {"rm", R_rm, 0}, {"rp", R_rp, 0}, {"rna", R_rna, 0},
         {"rs", R_rs, 0}, {"rni", R_rn, TO_INTEGER}, {"rzi", R_rz, TO_INTEGER}, {"rmi", R_rm, TO_INTEGER}, {"rpi", R_rp, TO_INTEGER}};
     Conversion *c = dec_alloc(d, sizeof *c);
+    u32 said = 0;
     c->round = -1;
     for (size_t i = 0; i < sizeof roundings / sizeof *roundings; i++)
-        if (dec_mod(d, roundings[i].name)) c->round = roundings[i].round, c->flags |= roundings[i].flags;
+        if (dec_mod(d, roundings[i].name)) c->round = roundings[i].round, c->flags |= roundings[i].flags, said++;
     if (dec_mod(d, "ftz")) c->flags |= FTZ;
     if (dec_mod(d, "sat")) c->flags |= SAT;
     if (dec_mod(d, "relu")) c->flags |= RELU;
@@ -326,6 +342,7 @@ static void decode_cvt(Dec *d) {
     if (packed_type(c->to)) { decode_packed(d, c); return; }
     if (!single_type(c->to) || !single_type(c->from) || c->from == T_tf32 || c->round == R_rs)
         dec_error(d, "cvt.%s.%s is not supported", ptx_type_name(c->to), ptx_type_name(c->from));
+    check_rounding(d, c, said);
     dec_count(d, 2, 2);
     uint32_t a = dec_src(d, 1, c->from), to = dec_dst(d, 0, c->to);
     InsnFn *fn = x_convert;

@@ -215,7 +215,7 @@ void VARIANT(decode_float)(Dec *d, Arith op) {
     static InsnFn *const fast64[] = {add_f64, sub_f64, mul_f64, fma_f64, div_f64, min_f64, max_f64, abs_f64, neg_f64};
     d->cls = EMU_CLASS_FLOAT;
     for (uint32_t i = 0; i < d->n_mods; i++) {
-        Type t = d->used >> i & 1 ? T_none : ptx_type_named(d->mods[i]);
+        Type t = d->used >> i & 1 ? T_none : d->types[i];
         if (t == T_f16 || t == T_f16x2 || t == T_bf16 || t == T_bf16x2) {
             VARIANT(decode_half)(d, op);
             return;
@@ -231,7 +231,7 @@ void VARIANT(decode_float)(Dec *d, Arith op) {
     if (dec_mod(d, "xorsign")) {
         flags |= XORSIGN | ABS;
         dec_mod(d, "abs");
-    } else if (op != A_abs && dec_mod(d, "abs")) flags |= ABS;
+    } else if (op != A_abs && d->n_ops == 4 && dec_mod(d, "abs")) flags |= ABS;
     Type t = dec_need_type(d);
     bool pairs = op == A_add || op == A_sub || op == A_mul || op == A_fma;
     if (t != T_f32 && t != T_f64 && (t != T_f32x2 || !pairs)) dec_error(d, "`%.*s` of .%s", (int)d->name.n, d->name.s, ptx_type_name(t));

@@ -85,7 +85,7 @@ void VARIANT(decode_half)(Dec *d, Arith op) {
     if (dec_mod(d, "xorsign")) {
         flags |= XORSIGN | ABS;
         dec_mod(d, "abs");
-    } else if (op != A_abs && dec_mod(d, "abs")) flags |= ABS;
+    }
     Type t = dec_need_type(d);
     if (op == A_div) dec_error(d, "`div` of .%s", ptx_type_name(t));
     if (t == T_bf16 || t == T_bf16x2) flags |= BF;

@@ -405,7 +405,7 @@ static void carry(Dec *d, uint8_t flags, bool three) {
 
 static Type peek_type(const Dec *d) {
     for (uint32_t i = 0; i < d->n_mods; i++)
-        if (!(d->used >> i & 1) && ptx_type_named(d->mods[i])) return ptx_type_named(d->mods[i]);
+        if (!(d->used >> i & 1) && d->types[i]) return d->types[i];
     return T_none;
 }
 

@@ -114,9 +114,9 @@ static void decode_movmatrix(Dec *d) {
     dec_mod(d, "sync");
     dec_mod(d, "aligned");
     if (!dec_mod(d, "m8n8") || !dec_mod(d, "trans")) dec_error(d, "`movmatrix` needs .m8n8.trans");
-    Type t = dec_need_type(d);
+    dec_need_type(d);
     dec_count(d, 2, 2);
-    uint32_t a = dec_src(d, 1, t), to = dec_dst(d, 0, t);
+    uint32_t a = dec_src(d, 1, T_b32), to = dec_dst(d, 0, T_b32);
     Insn *in = dec_emit(d, x_movmatrix);
     in->d = to, in->a = a;
 }

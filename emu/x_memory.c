@@ -414,6 +414,10 @@ static uint8_t class_of(uint8_t space, uint8_t other) {
 
 static void access(Dec *d, bool write) {
     bool acquire, release, strong = dec_has(d, "relaxed");
+    bool scoped = dec_has(d, "cta") || dec_has(d, "cluster") || dec_has(d, "gpu") || dec_has(d, "sys"), ordered = strong || dec_has(d, write ? "release" : "acquire");
+    if (dec_has(d, write ? "acquire" : "release")) dec_error(d, "`%.*s` has no .%s", (int)d->name.n, d->name.s, write ? "acquire" : "release");
+    if (!dec_has(d, "mmio") && scoped != ordered)
+        dec_error(d, "`%.*s` needs %s", (int)d->name.n, d->name.s, scoped ? "an order beside its scope, as .relaxed" : "a scope beside its order: .cta, .cluster, .gpu or .sys");
     dec_sem(d, &acquire, &release);
     uint8_t space = dec_space(d), vec = dec_mod(d, "v2") ? 2 : dec_mod(d, "v4") ? 4 : dec_mod(d, "v8") ? 8 : 1;
     dec_cache_hints(d);
@@ -426,6 +430,9 @@ static void access(Dec *d, bool write) {
     dec_address(d, address, &at, space);
     if (value->kind == O_VEC) items = value->items, n = value->n;
     if (n != vec || bits * n / 8 > 32) dec_error(d, "`%.*s` with a vector of %u", (int)d->name.n, d->name.s, n);
+    for (uint32_t i = 1; i < n; i++)
+        if (items[i].kind == O_REG && items[0].kind == O_REG && ptx_type_bits(items[i].type) != ptx_type_bits(items[0].type))
+            dec_error(d, "`%.*s` and `%.*s` in one vector have other sizes", (int)items[0].name.n, items[0].name.s, (int)items[i].name.n, items[i].name.s);
     for (uint32_t i = 0; i < n; i++) slots[i] = write ? dec_src_op(d, &items[i], t) : dec_dst_op(d, &items[i], t);
     static InsnFn *const loads[] = {load_u8, load_u16, load_32, load_64, load_128}, *const stores[] = {
                                                                                         store_8, store_16, store_32,
@@ -454,10 +461,12 @@ static void decode_st(Dec *d) {
 
 static void hint(Warp *w, const Insn *in) { (void)w, (void)in; }
 static void decode_hint(Dec *d) {                        // prefetch, applypriority, discard
-    dec_space(d);
+    Insn at = {0};
+    uint8_t space = dec_space(d);
     while (dec_prefix(d, "L1", NULL) || dec_prefix(d, "L2", NULL)) {}
     dec_mod(d, "tensormap");
     dec_count(d, 1, 2);
+    dec_address(d, dec_op(d, 0), &at, space);
     dec_emit(d, hint);
 }
 

@@ -151,7 +151,8 @@ static void x_isspacep(Warp *w, const Insn *in) {
 static void decode_isspacep(Dec *d) {
     uint8_t space = dec_space(d);
     dec_count(d, 2, 2);
-    uint32_t a = dec_src(d, 1, T_u64), p = dec_pred_dst(d, dec_op(d, 0));
+    const Operand *at = dec_op(d, 1);
+    uint32_t a = dec_src_op(d, at, at->kind == O_REG && ptx_type_bits(at->type) == 32 ? T_u32 : T_u64), p = dec_pred_dst(d, dec_op(d, 0));
     Insn *in = dec_emit(d, x_isspacep);
     in->d = p, in->a = a, in->imm = space;
 }

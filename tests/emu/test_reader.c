@@ -57,6 +57,31 @@ static void errors(void **state) {
     refuses(HEAD ".visible .entry k() { .reg .f32 %f<4>; .reg .u32 %u<4>; .reg .b16 %h<4>; fma.rn.f32 %u1, %f1, %f2, %f3; ret; }", "`%u1` has type .u32, and `fma` needs .f32 here");
     refuses(HEAD ".visible .entry k() { .reg .b16 %h<4>; .reg .b32 %r<4>; and.b32 %r1, %r2, %h1; ret; }", "`%h1` has type .b16, and `and` needs .b32 here");
     refuses(K("bfe.b64 %rd1, %rd2, %r1, %r2;"), "line 6: `bfe` of .b64 does not exist");
+    refuses(K("cvt.f32.e4m3 %r1, %r2;"), "line 6: `cvt` of .f32.e4m3 does not exist; its types are .u8 .u16");
+    refuses(K("atom.global.add.b32 %r1, [%rd1], %r2;"), "line 6: `atom` of .b32 does not exist; its types are .u32 .u64 .s32 .f16");
+    refuses(K("mul24.u32 %r1, %r2, %r3;"), "line 6: `mul24` needs one of these modifiers: lo hi");
+    refuses(K("mad.f32 %r1, %r2, %r3, %r1;"), "`mad` needs one of these modifiers: rn rz rm rp");
+    refuses(K("ld.global.b64 %r1, [%rd1];"), "`%r1` has type .b32, and `ld` needs .b64 here");
+    refuses(K("mov.b32 %rd1, %r1;"), "`%rd1` has type .b64, and `mov` needs .b32 here");
+    refuses(K("cvt.rn.bf16.f32 %r2, %r1;"), "`%r2` has type .b32, and `cvt` needs .bf16 here");
+    refuses(HEAD ".visible .entry k() { .reg .f64 %d<2>; .reg .b64 %a<2>; ld.global.f32 %d1, [%a1]; ret; }", "`%d1` has type .f64, and `ld` needs .f32 here");
+    refuses(K("add.u32 %r1, %r2, %tid.x;"), "line 6: `%tid.x` is read by `mov` alone");
+    refuses(K("sub.u64 %rd1, %clock64, %rd2;"), "`%clock64` is read by `mov` alone");
+    refuses(K(".shared .b32 s; add.u32 %r1, %r2, s;"), "`s` is a variable: `mov` takes its address to a register first");
+    refuses(K("add.s32 %r1, %r2, 1.5;"), "a float constant where .s32 is needed");
+    refuses(K("mov.f32 %r1, 1;"), "a constant of .f32 is a float, like 0f3F800000 or 1.0");
+    refuses(K("mov.b64 %rd1, 0f3F800000;"), "a constant of .f32 where .b64 is needed");
+    refuses(K("add.f16x2 %r1, %r2, 5;"), "there are no constants of .f16x2");
+    refuses(K("cvt.s32.f32 %r1, %r2;"), "`cvt` of .s32.f32 needs .rni, .rzi, .rmi or .rpi");
+    refuses(K("cvt.f32.s32 %r1, %r2;"), "`cvt` of .f32.s32 needs .rn, .rz, .rm or .rp");
+    refuses(K("cvt.rn.s64.s32 %rd1, %r2;"), "`cvt` of .s64.s32 needs no rounding");
+    refuses(K("cvt.f16x2.f32 %r1, %r2, %r3;"), "`cvt` to .f16x2 needs a rounding, as .rn");
+    refuses(K("ld.acquire.b32 %r1, [%rd1];"), "`ld` needs a scope beside its order");
+    refuses(K("st.gpu.b32 [%rd1], %r1;"), "`st` needs an order beside its scope");
+    refuses(K("red.add.f16x2 [%rd1], %r1;"), "`red` of .f16x2 needs .noftz");
+    refuses(K("atom.and.or.b32 %r1, [%rd1], %r2;"), "`atom` is .and or .or, not both");
+    refuses(HEAD ".visible .entry k() { .reg .f64 %d<2>; .reg .b32 %r<2>; ld.global.b32 %r1, [%d1]; ret; }", "`%d1` cannot hold an address");
+    refuses(HEAD ".visible .entry k() { .reg .b16 %h<2>; .reg .b32 %r<2>; .reg .b64 %a<2>; ld.v2.b16 {%h1, %r1}, [%a1]; ret; }", "`%h1` and `%r1` in one vector have other sizes");
     refuses(K("add.s32 _, %r1, %r2;"), "`add` needs a register for its result, not `_`");
     refuses(K("neg.f32x2 %rd1, %rd2;"), "line 6: `neg` of .f32x2");
     refuses(K("createpolicy.cvt.L2.b32 %r1, %r2;"), "line 6: `createpolicy` needs .b64");
@@ -85,7 +110,7 @@ static void oddities(void **state) {
         "/* a\ncomment */ .version 7.0 // other\n.target sm_80, debug\n.address_size 64\n.file 1 \"a b.tk\", 123, 456\n"
         ".extern .shared .align 16 .b8 dyn[]; .global .align 16 .b8 zero[0]; .global .f32 f[2][3] = {{1.0, 0f40000000, -3}, {4e-1}};\n"
         ".weak .func (.param .b32 r) id(.param .b32 a) { .reg .b32 %r<2>; ld.param.b32 %r1, [a]; st.param.b32 [r+0], %r1; ret; }\n"
-        ".visible .entry one()\n.maxntid 1024, 1, 1\n.minnctapersm 1\n.maxnreg 128\n.pragma \"nounroll\";\n{ .pragma \"nounroll {;\"; ; .reg .b32 r<3>, s; .loc 1 2 3, function_name $L__info+4, inlined_at 1 4 5\n mov.u32 r1, (1 << 4) | 3; mov.u32 s, -0x10; mov.u32 s, 0b101; mov.u32 s, 017; mov.b32 r2, 1.5; { } exit; }\n"
+        ".visible .entry one()\n.maxntid 1024, 1, 1\n.minnctapersm 1\n.maxnreg 128\n.pragma \"nounroll\";\n{ .pragma \"nounroll {;\"; ; .reg .b32 r<3>, s; .loc 1 2 3, function_name $L__info+4, inlined_at 1 4 5\n mov.u32 r1, (1 << 4) | 3; mov.u32 s, -0x10; mov.u32 s, 0b101; mov.u32 s, 017; mov.b32 r2, 0f3FC00000; { } exit; }\n"
         ".section .debug_abbrev { .b8 1, 2, 3; .b64 $x+4; }\n"
         ".visible .entry two(.param .align 8 .b8 p[24], .param .f32 q) .explicitcluster .reqnctapercluster 2, 1, 1 { ret; }\n");
     assert_int_equal(emu_kernel_count(m), 2);

@@ -67,7 +67,7 @@ static void arms(void **state) {
     (void)state;
     expect(KERNEL("mov.u32 %r20, %r0; and.b32 %r2, %r0, 1; setp.ne.u32 %p1, %r2, 0; and.b32 %r3, %r0, 2; setp.ne.u32 %p2, %r3, 0; @%p1 bra ODD;\n"
         "selp.u32 %r4, 40, 50, %p2; and.pred %p3, !%p1, !%p1; mov.u32 %r5, 0; @%p3 mov.u32 %r5, %r4; add.u32 %r1, %r5, %r20; bra END;\n"
-        "ODD: add.u32 %r6, %r0, 3; setp.eq.u32 %p4, %r6, 0; and.pred %p5, !%p4, !%p4; mov.u64 %d2, %r6; cvt.u32.u64 %r7, %d2; @%p5 shl.b32 %r7, %r7, 1; add.u32 %r1, %r7, %r20;\n"
+        "ODD: add.u32 %r6, %r0, 3; setp.eq.u32 %p4, %r6, 0; and.pred %p5, !%p4, !%p4; cvt.u64.u32 %d2, %r6; cvt.u32.u64 %r7, %d2; @%p5 shl.b32 %r7, %r7, 1; add.u32 %r1, %r7, %r20;\n"
         "END: "), want_arms);
 }
 

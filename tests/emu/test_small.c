@@ -215,7 +215,6 @@ static void refused(void **state) {
         {"cvt.rn.e4m3x4.f32 r, {f, f, f, f};", "cvt.e4m3x4.f32 does not exist"},
         {"cvt.rs.satfinite.e4m3x4.f32 r, {f, f}, r;", "cvt.e4m3x4 takes four numbers in { }"},
         {"cvt.rn.ue8m0x2.f32 h, f, f;", "cvt.ue8m0x2.f32 does not exist"},
-        {"cvt.f32.e4m3 f, h;", "cvt.f32.e4m3 is not supported"},
         {"mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {f,f,f,f},{r,r,r,r},{r,r},{f,f,f,f};", "`mma.m16n8k16` of .f32.f16.bf16.f32 does not exist"},
         {"mma.sync.aligned.m16n8k32.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 {f,f,f,f},{r,r,r,r},{r,r},{f,f,f,f},r,{0,0},r,{0,0};", "`mma.m16n8k32.kind::mxf4` of .f32.e2m1.e2m1.f32 does not exist"},
         {"mma.sync.aligned.m16n8k64.row.col.kind::mxf4.f32.e2m1.e2m1.f32.ue8m0 {f,f,f,f},{r,r,r,r},{r,r},{f,f,f,f},r,{0,0},r,{0,0};", "`mma` of .kind::mxf4 needs .block_scale"},
