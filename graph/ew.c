@@ -188,7 +188,7 @@ static int64_t least(Ix e) {
 // Division toward zero, which exporters write for sizes; a size of 0 has no elements that it matters to.
 static Ix to_zero(Graph *g, GEw op, Ix a, Ix b) {
     if (b->lo < 0) return NULL;
-    if (a->lo >= 0 || least(a) >= 0) return op == EW_div ? ix_div(g, a, b) : ix_mod(g, a, b);
+    if (least(a) >= 0 || ix_prove_ge0(g, a)) return op == EW_div ? ix_div(g, a, b) : ix_mod(g, a, b);
     if (a->has_axis || b->has_axis) return NULL;
     Ix q = ix_add(g, ix_div(g, a, b), ix_and(g, ix_lt(g, a, ix(g, 0)), ix_ne(g, ix_mod(g, a, b), ix(g, 0))));
     return op == EW_div ? q : ix_sub(g, a, ix_mul(g, b, q));

@@ -159,7 +159,7 @@ static bool known_cast(Graph *g, const Node *n, int count, Ix *to) {
     if (elem_is_float((Elem)n->src[0]->elem)) {
         const GRatio *r = n->elem != EL_bool ? g_known_ratios(g, n->src[0], &have) : NULL;
         for (int i = 0; r && i < count; i++) {
-            if (!ix_is(r[i].den, 1) && r[i].num->lo < 0) return false;
+            if (!ix_is(r[i].den, 1) && !ix_prove_ge0(g, r[i].num)) return false;
             to[i] = ix_div(g, r[i].num, r[i].den);
         }
         return r != NULL && have == count;

@@ -41,7 +41,7 @@ static bool of_ew(Graph *g, const Node *n, int64_t at, int depth, GRatio *to) {
     case EW_div:   return in_lowest_terms(g, across, back, to);
     case EW_floor: *to = (GRatio){ix_div(g, a.num, a.den), one}; return to->num != NULL;
     case EW_ceil:  *to = (GRatio){ix_ceildiv(g, a.num, a.den), one}; return to->num != NULL;
-    case EW_trunc: *to = (GRatio){ix_div(g, a.num, a.den), one}; return to->num && a.num->lo >= 0;
+    case EW_trunc: *to = (GRatio){ix_div(g, a.num, a.den), one}; return to->num && ix_prove_ge0(g, a.num);
     case EW_min:   *to = (GRatio){ix_min(g, a.num, b.num), a.den}; return to->num && a.den == b.den;
     case EW_max:   *to = (GRatio){ix_max(g, a.num, b.num), a.den}; return to->num && a.den == b.den;
     default:       return false;

@@ -121,6 +121,34 @@ static bool no_negative_term(Ix e) {
     return true;
 }
 
+// What is never more than `scale` times e, without its quotients by numbers: a / n is at least (a - n + 1) / n and at most a / n, as fractions.
+// So padding that makes windows of any size fit, (H + 1) / 2 * 2 + 1 - H, is no less than 1. NULL: there are none.
+static Ix below_quotients(Graph *g, Ix e, int64_t *scale) {
+    enum { LARGEST = 1 << 20 };
+    bool any = false;
+    *scale = 1;
+    for (uint32_t i = 0; i < ix_terms(e); i++) {
+        int64_t c, n;
+        Ix t = ix_term(e, i, &c);
+        if (t->kind != IX_DIV || !ix_const(t->arg[1], &n) || n <= 0 || n > LARGEST) continue;
+        int64_t by = n / gcd64(n, c);
+        *scale *= by / gcd64(*scale, by);
+        if (*scale > LARGEST) return NULL;
+        any = true;
+    }
+    Ix low = any ? ix_muli(g, e, *scale) : NULL;
+    for (uint32_t i = 0; low && i < ix_terms(e); i++) {
+        int64_t c, n;
+        Ix t = ix_term(e, i, &c);
+        if (t->kind != IX_DIV || !ix_const(t->arg[1], &n) || n <= 0) continue;
+        c = sat_mul(c, *scale);
+        if (c == INT64_MAX || c == INT64_MIN) return NULL;
+        Ix least = c > 0 ? ix_addi(g, t->arg[0], 1 - n) : t->arg[0];
+        low = ix_add_scaled(g, ix_add_scaled(g, low, t, -c), least, c / n);
+    }
+    return low;
+}
+
 static bool prove_ge0(Graph *g, Ix e) {
     Ix low = e->has_axis ? without_axes(g, e) : e;
     if (!low) return false;
@@ -128,7 +156,10 @@ static bool prove_ge0(Graph *g, Ix e) {
     if (!low->has_dim) return false;
     if (low->hi < 0) return false;
     Ix shifted = shift_dims(g, low);
-    return shifted && no_negative_term(shifted);
+    if (shifted && no_negative_term(shifted)) return true;
+    int64_t scale;
+    Ix under = below_quotients(g, low, &scale);              // e > -1 is e >= 0
+    return under && ix_prove_ge0(g, ix_addi(g, under, scale - 1));
 }
 
 enum { PROVED_BITS = 14, PROVED = 1 << PROVED_BITS };

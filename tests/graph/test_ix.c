@@ -47,6 +47,13 @@ static void sizes_have_one_form(void **state) {
     assert_ptr_equal(ix_divi(g, ix_addi(g, ix_divi(g, ix_addi(g, H, -3), 2), 1), 3), ix_divi(g, ix_addi(g, H, -1), 6));
     says(g, ix_ceildiv(g, ix_ceildiv(g, half, ix(g, 2)), ix(g, 2)), "(H + 7) / 8");
     assert_ptr_equal(ix_divi(g, ix_sub(g, ix(g, 2), H), 3), ix_muli(g, ix_divi(g, H, 3), -1));
+    Ix size = H;                                             // windows of 3 by steps of 2, with as much padding as they need
+    for (int64_t all = 2; all <= 32; all *= 2) {
+        Ix places = ix_ceildiv(g, size, ix(g, 2)), pad = ix_sub(g, ix_addi(g, ix_muli(g, places, 2), 1), size);
+        pad = ix_max(g, ix(g, 0), pad);
+        size = ix_addi(g, ix_divi(g, ix_addi(g, ix_add(g, size, pad), -3), 2), 1);
+        assert_ptr_equal(size, ix_ceildiv(g, H, ix(g, all)));
+    }
     graph_free(g);
 }
 

@@ -1050,6 +1050,19 @@ def scaled(m):
     far = m.node("MaxPool", y, kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1)                    # some begin outside
     m.output(m.node("Div", far, m.node("ReduceMax", far, keepdims=0), out="far"))
     m.output(m.node("DynamicQuantizeLinear", two(y), outs=3)[1])
+    def number(v): return m.const(np.float32(v))
+    def padding(v, axis, k, step):                                                                  # as PyTorch's exporter writes what TensorFlow calls SAME
+        size = m.node("Cast", m.node("Gather", m.node("Shape", v), m.const(np.array(axis)), axis=0), to=1)
+        span = m.node("Mul", m.node("Sub", m.node("Ceil", m.node("Div", size, number(step))), number(1)), number(step))
+        all = m.node("Clip", m.node("Sub", m.node("Add", m.node("Add", span, number(k - 1)), number(1)), size), number(0))
+        half = m.node("Cast", m.node("Cast", m.node("Div", all, number(2)), to=7), to=1)
+        return [m.node("Unsqueeze", m.node("Cast", p, to=7), m.const(np.array([0]))) for p in (half, m.node("Sub", all, half))]
+    same = x
+    for k, c, n in ((3, 3, 8), (5, 8, 8), (3, 8, 8)):
+        (top, bottom), (left, right) = padding(same, 2, k, 2), padding(same, 3, k, 2)
+        none = m.const(np.array([0, 0]))
+        same = m.node("Conv", m.node("Pad", same, m.node("Concat", none, top, left, none, bottom, right, axis=0)), m.weight(n, c, k, k), strides=[2, 2])
+    m.output(m.node("Add", same, strided, out="same"))
 
 
 if __name__ == "__main__":
