@@ -145,7 +145,7 @@ static _Noreturn void no_such_types(Dec *d, size_t first) {
         for (int p = 0; p < POSITIONS; p++) all[p] |= sets[i][p];
     }
     for (int p = 0; p < POSITIONS && all[p]; p++) {
-        if (p) strcat(have, " /");
+        if (p) snprintf(have + strlen(have), sizeof have - strlen(have), " /");
         for (Type t = T_none + 1; t < T_COUNT; t++)
             if (all[p] >> t & 1) snprintf(have + strlen(have), sizeof have - strlen(have), " .%s", ptx_type_name(t));
     }
