@@ -3,6 +3,7 @@
 //     gathers     rows that a producer copies: whose lane has whose number
 //     products    accumulators and operands of mma.sync and wgmma
 //     few         a few numbers for each row of those, folded behind the product: where the row is, over the lanes that share it
+//     joined      by a function, along what is not neighbouring in memory: in a lane's registers, and in few warps
 //     memory      neighbouring lanes on neighbouring bytes; the deepest in loops and the largest first
 //     folds       of what nothing in memory has the form of: its result's layout, lifted
 //     the rest    a plain one
@@ -313,6 +314,34 @@ static void anchor_scans(Assign *s) {
     }
 }
 
+// Some access has its neighbouring elements along the axis.
+static bool neighbours_along(const Assign *s, Val *axis) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        Access a;
+        if (op->code != OP_T_load && op->code != OP_T_store) continue;
+        access_of(s->facts, op, &a);
+        if (a.contiguous >= 0 && root_of(s, a.type.axis[a.contiguous]) == root_of(s, axis)) return true;
+    }
+    return false;
+}
+
+// Each warp that shares an axis reads what all of them came to, for each place beside it.
+static void anchor_joined(Assign *s) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        Op *op = s->all.at[i];
+        if (!op_joins(op) || op->in[0]->layout || op->in[0]->type.rank < 2 || neighbours_along(s, op->in[op->nin - 1])) continue;
+        const Type *t = &op->in[0]->type;
+        int at = type_axis(t, op->in[op->nin - 1]);
+        Blocked b = {.vec = 1, .warps = s->f->warps, .near = at + 1, .keep = 1u << at};
+        int n = 0;
+        for (int k = t->rank - 1; k >= 0; k--) if (k != at) b.order[n++] = k;
+        b.order[n] = at;
+        assign_set(s, op->in[0], layout_blocked(s->f->arena, t, &b));
+        assign_settle(s);
+    }
+}
+
 // A tile that nothing in memory has the form of, as x[i] - y[j], and that is folded: its threads are those of the
 // result, each of which folds registers of its own, so that no lane waits for another. The last first: what it folds
 // may be a result, too.
@@ -349,6 +378,7 @@ void anchor_all(Assign *s) {
     anchor_dots(s);
     anchor_few(s);
     anchor_scans(s);
+    anchor_joined(s);
     anchor_memory(s);
     anchor_folds(s);
     anchor_rest(s);

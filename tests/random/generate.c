@@ -158,11 +158,19 @@ static void along(Gen *g, Elem e, unsigned axes, AxisId r, int depth, Buf *o) {
     buf_puts(o, ")");
 }
 
+// By a function that is associative and not commutative: the last element so far that something holds of, else the first.
+static void last_so_far(Gen *g, Elem e, unsigned axes, AxisId r, bool stays, int depth, Buf *o) {
+    buf_printf(o, "(%s(|a, b| where(%s, b, a), ", stays ? "scan" : "reduce", elem_is_float(e) ? "b > 0" : "b % 3 == 1");
+    along(g, e, axes, r, depth - 1, o);
+    buf_printf(o, " over %c%s) as %s)", "mnjk"[r], stays && chance(g, 40) ? ", reverse = true" : "", elem_name(e));
+}
+
 // Over an axis that the result lacks: exact ones only.
 static bool reduction(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     AxisId r = AX_j;
     if (axes & 1u << AX_j) return false;
     bool whole = !elem_is_float(e);
+    if (chance(g, 20)) { last_so_far(g, e, axes, r, false, depth, o); return true; }
     switch (roll(g, 6)) {
     case 0:
         if (!whole) return false;
@@ -198,6 +206,7 @@ static bool ordered(Gen *g, Elem e, unsigned axes, int depth, Buf *o) {
     unsigned tiles = g->scalar_m ? axes & ~(1u << AX_m) : axes;
     if (!tiles) return false;
     AxisId r = pick_axis(g, tiles);
+    if (chance(g, 25)) { last_so_far(g, e, axes, r, true, depth, o); return true; }
     static const char *const exact[] = {"cummax(", "cummin(", "sort(", "cumsum(", "cumprod("};
     uint32_t kind = roll(g, elem_is_float(e) ? 3 : 5);
     buf_puts(o, exact[kind]);

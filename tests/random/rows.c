@@ -74,9 +74,11 @@ static void reduced(Row *r, int i, const Kind *k, int block, const char *over) {
 static const char *const steps[] = {
     "sort(%s over n)", "sort(%s over n, descending = true)", "cummax(%s over n)", "cummin(%s over n, reverse = true)", "cummax(%s over n, exclusive = true)",
     "take(%s, N - 1 - n over n)", "take(%s, n - 3 over n)", "take(%s, n * 7 % 64 over n, other = 0.5)", "where(n % 3 == 1, %s, 0.25)", "max(%s, w[n])", "abs(%s)",
+    "scan(|a, b| where(b > 0.25, b, a), %s over n)", "scan(|a, b| where(b < 0, b, a), %s over n, reverse = true)",
 };
 static const char *const ends[] = {
     "max(%s over n)", "min(%s over n)", "argmax(%s over n) as f32", "argmin(%s over n) as f32", "sum((%s > 0.25) as i32 over n) as f32", "take(cumsum((%s > 0.0) as i32 over n), length(n) - 1 over n) as f32",
+    "reduce(|a, b| where(b > 0.25, b, a), %s over n)",
 };
 
 static void whole_rows(Draw *d, uint32_t keep, Program *p, Buf *text) {
@@ -134,7 +136,7 @@ static const char *const odd_steps[] = {
     "abs(%s)", "max(%s, 0.25)", "%s * 0.5", "%s + n * 0.25", "%s + (n & 3)", "where(n > 5, %s, 0.5)", "cummax(%s over n)", "cummin(%s over n, reverse = true)",
     "cummax(%s over n, exclusive = true, reverse = true)", "cumsum((%s > 0.0) as i32 over n) as f32", "%s - max(%s over n)", "where(%s > min(%s over n), 1.5, 0.25)", "%s - z[%s]",
 };
-static const char *const odd_ends[] = {"max(%s over n)", "min(%s over n)", "sum((%s > 0.25) as i32 over n) as f32", "max(where(%s > 0.5, n, 0) over n) as f32"};
+static const char *const odd_ends[] = {"reduce(|a, b| where(b > 0.25, b, a), %s over n)", "max(%s over n)", "min(%s over n)", "sum((%s > 0.25) as i32 over n) as f32", "max(where(%s > 0.5, n, 0) over n) as f32"};
 
 static void odd_rows(Draw *d, uint32_t keep, Program *p, Buf *text) {
     static const int64_t lengths[] = {129, 130, 191, 255, 257, 333, 511, 577, 633, 1001, 1021, 2039, 2047, 3001, 4097, 5003};
