@@ -75,6 +75,13 @@ static bool counted(const Region *r, const Val *axis) {
     return false;
 }
 
+// Another dimension's index follows from the axis, too, by a tile of its own: x[m + 1, m / 2]. It is in range where the axis's lanes are alive.
+static bool goes_elsewhere(const Access *a, int d, const Val *axis) {
+    for (int o = 0; o < a->nidx; o++)
+        for (int i = 0; i < a->aff[o].ntile && o != d; i++) if (type_axis(&a->aff[o].tile[i].v->type, axis) >= 0) return true;
+    return false;
+}
+
 // x[q + 1] and x[q] of two loads: what a register has of one a neighbour has of the other. Where the constant is
 // counted with the registers, as a multiple of what a step of the axis is, both compute the same address in the same
 // way, and are one (unroll.c).
@@ -230,7 +237,8 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
         if (op->code == OP_T_load && neighbours(s, d)) {
             s->near[d] = true;
             a->proved[d] &= !s->words;                        // as its neighbours, which may not be
-            s->any_lane[type_axis(type, rest.axis[0].axis)] = !a->proved[d] && !counted(&g->f->body, rest.axis[0].axis);
+            const Val *axis = rest.axis[0].axis;
+            s->any_lane[type_axis(type, axis)] = !a->proved[d] && !counted(&g->f->body, axis) && !goes_elsewhere(a, d, axis);
             s->more[d] = rest.c;
             s->shift[type_axis(type, rest.axis[0].axis)] = rest.c / rest.axis[0].k;
             rest.c = 0;
