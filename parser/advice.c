@@ -299,6 +299,9 @@ static bool schedule_of_kernel(const Spot *s) {
 static bool number_typed(const Spot *s) { return is(s, T_NAME) && after(s, T_NAME) && takes(s, T_RGEN) && takes(s, T_ASSIGN) && is_type(s->p, s->before); }
 static bool grid_colon(const Spot *s) { return is(s, T_COLON) && takes(s, T_DOTDOT) && in_brackets_of(s, "grid"); }
 
+// `kernel k<B = 8, LONG: bool = B > 4>(...)`, whose first `>` closes
+static bool compared_in_generics(const Spot *s) { return at_items(s) && after(s, T_RGEN) && takes(s, T_LPAREN) && (is(s, T_INT) || is(s, T_NAME) || is(s, T_MINUS)); }
+
 static bool kernel_unbraced(const Spot *s) {
     bool store = is(s, T_NAME) && (s->here[1].kind == T_LBRACKET || s->here[1].kind == T_ASSIGN), other = is(s, T_LET) || is(s, T_VAR) || is(s, T_FOR);
     return at_items(s) && after(s, T_RPAREN) && takes(s, T_LBRACE) && s->here->flags & TOKEN_FIRST && (store || other);
@@ -318,6 +321,7 @@ static const Rule rules[] = {
     {second_dots,       "a range's step is `by 32`: `0 .. N by 32`", "by"},
     {schedule_of_kernel, "a kernel says nothing of its schedule: the compiler chooses it, `--with=warps=4` sets it, a `tune` item names choices, a launch has `f(x) with (warps = 4)`", NULL},
     {number_typed,      "a compile-time number is declared with its value: `<B = 128>`, or `<B: int>`", NULL},
+    {compared_in_generics, "a comparison among compile-time names stands in parentheses: `<B = 8, LONG: bool = (B > 4)>`", NULL},
     {kernel_unbraced,   "what a kernel does stands in braces: `{ ... }`", NULL},
     {qualified,         "names are not qualified: what a file imports is there by its own name", NULL},
     {results_bare,      "several results stand in parentheses: `-> (f32[m], i32[m])`", NULL},
