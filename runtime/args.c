@@ -37,6 +37,7 @@ static bool number(const char *s, const char *end, Number *out) {
     if (n == 0 || n >= sizeof text) return false;
     memcpy(text, s, n);
     text[n] = 0;
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) { *out = number_int(text[0] == 't'); return true; }
     errno = 0;
     *out = text[0] == '-' ? number_int(strtoll(text, &stop, 10)) : number_u64(strtoull(text, &stop, 10));
     if (*stop || errno) *out = number_double(strtod(text, &stop));
@@ -121,7 +122,8 @@ static bool scalar(RunArg *a) {
     if (s[0] != '-' && *s) {                                       // above INT64_MAX: a u64
         errno = 0;
         a->ival = (int64_t)strtoull(s, &stop, 0);
-        if (*stop == 0 && errno == 0) return true;
+        a->is_u64 = *stop == 0 && errno == 0;
+        if (a->is_u64) return true;
     }
     Number v = {0};
     a->ival = 0;

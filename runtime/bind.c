@@ -81,7 +81,14 @@ static bool names_dim(LExpr e, int k) {
 // ---- kinds ---------------------------------------------------------------------------------------
 
 static double as_float(Elem e, double x) {
-    return e == EL_f64 ? x : e == EL_f16 ? f16_to_f32(f16_from_f64(x)) : e == EL_bf16 ? bf16_to_f32(bf16_from_f64(x)) : (double)(float)x;
+    switch (e) {
+    case EL_f64:    return x;
+    case EL_f16:    return f16_to_f32(f16_from_f64(x));
+    case EL_bf16:   return bf16_to_f32(bf16_from_f64(x));
+    case EL_f8e4m3: return e4m3_to_f32(e4m3_from_f64(x));
+    case EL_f8e5m2: return e5m2_to_f32(e5m2_from_f64(x));
+    default:        return (double)(float)x;
+    }
 }
 
 bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err) {
@@ -102,8 +109,13 @@ bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *er
         buf_printf(err, " is %.17g; the kernel takes an integer (%s)", a->fval, elem_name(want->elem));
         return false;
     }
-    if (!a->is_float && elem_is_float(want->elem)) a->fval = (double)a->ival;
+    if (!a->is_float && elem_is_float(want->elem)) a->fval = a->is_u64 ? (double)(uint64_t)a->ival : (double)a->ival;
     int bits = elem_bits(want->elem);
+    if (a->is_u64 && !elem_is_float(want->elem) && want->elem != EL_u64) {
+        arg_text(info, args, p, err);
+        buf_printf(err, " is %llu; the kernel takes %s", (unsigned long long)a->ival, elem_name(want->elem));
+        return false;
+    }
     if (!elem_is_float(want->elem) && bits < 64) {
         bool    sgn = elem_is_signed(want->elem);
         int64_t hi = want->elem == EL_bool ? 1 : sgn ? (INT64_C(1) << (bits - 1)) - 1 : (INT64_C(1) << bits) - 1;
@@ -120,6 +132,7 @@ bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *er
         buf_printf(err, " is past what %s holds", elem_name(want->elem));
         return false;
     }
+    if (elem_is_storage(want->elem)) a->fval = as_float(want->elem, a->fval);
     if (elem_is_float(want->elem)) memcpy(&b->scalars[p], &a->fval, sizeof a->fval);
     else b->scalars[p] = a->ival;
     return true;

@@ -21,6 +21,7 @@ typedef struct BindArg {               // what one launch gives for one paramete
     int64_t  ival;
     double   fval;
     bool     is_float;                 // the scalar was written as a float: fval, else ival
+    bool     is_u64;                   // it is above INT64_MAX: ival has the bits of a u64
 } BindArg;
 
 typedef struct Bound {

@@ -14,7 +14,7 @@
 bool param_written(const LaunchParam *p) { return p->kind == PK_POINTER || (p->kind == PK_TENSOR && p->mode != PM_IN); }
 
 void describe_arg(const KernelArg *a, BindArg *b) {
-    *b = (BindArg){.origin = a->origin, .scalar = a->scalar, .is_float = a->is_float, .ival = a->ival, .fval = a->fval};
+    *b = (BindArg){.origin = a->origin, .scalar = a->scalar, .is_float = a->is_float, .is_u64 = a->is_u64, .ival = a->ival, .fval = a->fval};
     if (a->scalar) { b->elem = a->elem; return; }
     const HostTensor *t = a->tensor;
     b->absent = !t || !t->data;

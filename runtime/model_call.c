@@ -58,7 +58,7 @@ static bool read_argument(RunArg *a, Elem elem, Buf *err) {
     if (a->scalar) {
         if (!tensor_make(t, elem, 0, NULL, err)) return false;
         if (a->is_float) elem_set(elem, t->data, 0, a->fval);
-        else if (elem_is_float(elem)) elem_set(elem, t->data, 0, (double)a->ival);
+        else if (elem_is_float(elem)) elem_set(elem, t->data, 0, a->is_u64 ? (double)(uint64_t)a->ival : (double)a->ival);
         else elem_set_int(elem, t->data, 0, a->ival);
         return true;
     }

@@ -189,7 +189,7 @@ static bool put_number(const EmuParam *p, const RunArg *a, void *to, Buf *err) {
         else buf_printf(err, ", an integer: `%s` is none%s", a->spec, p->size == 2 ? "; the bits of a float are `full(VALUE):f16[]` or `:bf16[]`" : "");
         return false;
     }
-    if (!integer) { elem_set(e, to, 0, a->is_float ? a->fval : (double)a->ival); return true; }
+    if (!integer) { elem_set(e, to, 0, a->is_float ? a->fval : a->is_u64 ? (double)(uint64_t)a->ival : (double)a->ival); return true; }
     bool sgn = e == EL_none || elem_is_signed(e), unsgn = e == EL_none || !elem_is_signed(e);
     int64_t low = bits == 64 ? INT64_MIN : sgn ? -(INT64_C(1) << (bits - 1)) : 0;
     int64_t high = bits == 64 ? INT64_MAX : (INT64_C(1) << (unsgn ? bits : bits - 1)) - 1;

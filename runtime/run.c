@@ -170,6 +170,7 @@ bool args_bind(Sym kernel, const LaunchParam *params, int nparams, const TKernel
         if (a && a->scalar) {
             out[p].scalar = true;
             out[p].is_float = a->is_float;
+            out[p].is_u64 = a->is_u64;
             out[p].ival = a->ival;
             out[p].fval = a->fval;
             continue;

@@ -35,7 +35,7 @@ typedef struct RunArg {                // one NAME=SPEC
     Elem        as;                    // is_path: "bf16:file.npy", else EL_none
     // made at once for random:, zeros:, ones:, iota:, full(V):, uniform(LO,HI):, randint(LO,HI):
     HostTensor  tensor;
-    bool        is_float;
+    bool        is_float, is_u64;      // is_u64: above INT64_MAX
     int64_t     ival;
     double      fval;
 } RunArg;
@@ -77,7 +77,7 @@ CompileStats runtime_stats(const Runtime *rt);
 
 typedef struct KernelArg {             // by parameter of the kernel
     const char *origin;                // for messages, may be NULL
-    bool        scalar, is_float;
+    bool        scalar, is_float, is_u64;
     Elem        elem;                  // scalar: EL_none is a literal
     int64_t     ival;
     double      fval;

@@ -132,7 +132,7 @@ static int tune_case(Tune *t, Runtime *rt, const Values *all) {
         args[i].name = a->name;
         args[i].host = a->tensor.data;
         args[i].arg = (BindArg){
-            .origin = a->spec, .scalar = a->scalar, .is_float = a->is_float, .ival = a->ival, .fval = a->fval};
+            .origin = a->spec, .scalar = a->scalar, .is_float = a->is_float, .is_u64 = a->is_u64, .ival = a->ival, .fval = a->fval};
         if (a->scalar) continue;
         args[i].arg.elem = a->tensor.elem;
         args[i].arg.rank = a->tensor.rank;
