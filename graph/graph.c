@@ -338,8 +338,8 @@ void g_num_store(void *at, Elem elem, GNum v) {
     case EL_f32: s = v.is_int ? (float)v.i : (float)f; memcpy(at, &s, 4); return;
     case EL_f16: h = f16_from_f64(f); memcpy(at, &h, 2); return;
     case EL_bf16: h = bf16_from_f64(f); memcpy(at, &h, 2); return;
-    case EL_f8e4m3: *(uint8_t *)at = e4m3_from_f32((float)f); return;
-    case EL_f8e5m2: *(uint8_t *)at = e5m2_from_f32((float)f); return;
+    case EL_f8e4m3: *(uint8_t *)at = e4m3_from_f64(f); return;
+    case EL_f8e5m2: *(uint8_t *)at = e5m2_from_f64(f); return;
     case EL_bool: *(uint8_t *)at = v.is_int ? v.i != 0 : v.f != 0; return;
     default: memcpy(at, &i, (size_t)elem_bytes(elem)); return;
     }

@@ -119,6 +119,26 @@ uint8_t e5m2_from_f32(float x) {              // largest finite: 0x7b = 57344
     return (uint8_t)(mag > 0x7f800000u ? 0x7f : r);
 }
 
+// As an f32 that a second rounding, to fewer bits, takes where x itself would go: to odd.
+static float odd_f32(double x) {
+    float r = (float)x;
+    if (x != x || (double)r == x || isinf(r)) return r;
+    uint32_t b = f32_bits(r);
+    if (fabs((double)r) > fabs(x)) b--;
+    return f32_from(b | 1);
+}
+
+uint8_t e4m3_from_f64(double x) { return e4m3_from_f32(odd_f32(x)); }
+uint8_t e5m2_from_f64(double x) { return e5m2_from_f32(odd_f32(x)); }
+
+// Exact below 2^53, else with the bits that a double has no room for or-ed into one that it has.
+double u64_sticky(uint64_t x) {
+    if (x >> 53) x = (x & ~UINT64_C(0x7ff)) | (uint64_t)((x & 0x7ff) != 0) << 11;
+    return (double)x;
+}
+
+double i64_sticky(int64_t x) { return x < 0 ? -u64_sticky(0 - (uint64_t)x) : u64_sticky((uint64_t)x); }
+
 float tf32_round(float x) {
     uint32_t u = f32_bits(x), mag = u & 0x7fffffffu;
     return f32_from((mag > 0x7f800000u ? u : u + 0x1000) & ~0x1fffu);

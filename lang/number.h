@@ -27,6 +27,11 @@ uint16_t bf16_from_f32(float x);
 uint16_t bf16_from_f64(double x);
 uint8_t  e4m3_from_f32(float x);       // saturating
 uint8_t  e5m2_from_f32(float x);       // saturating
+uint8_t  e4m3_from_f64(double x);      // one rounding
+uint8_t  e5m2_from_f64(double x);
+// A wide integer as a double from which narrowing to at most 32 bits of significand rounds as from the integer itself.
+double   u64_sticky(uint64_t x);
+double   i64_sticky(int64_t x);
 float    tf32_round(float x);          // nearest, ties away (cvt.rna.tf32.f32): low 13 bits clear
 
 // Integers as the language defines them: wrapping, floored division, long shifts give zero.

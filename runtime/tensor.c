@@ -209,8 +209,8 @@ void elem_set(Elem e, void *data, int64_t i, double v) {
     unsigned char *p = (unsigned char *)data + i * elem_bytes(e);
     uint16_t h; float f;
     switch (e) {
-    case EL_f8e4m3: *p = e4m3_from_f32((float)v); break;
-    case EL_f8e5m2: *p = e5m2_from_f32((float)v); break;
+    case EL_f8e4m3: *p = e4m3_from_f64(v); break;
+    case EL_f8e5m2: *p = e5m2_from_f64(v); break;
     case EL_f16:    h = f16_from_f64(v);  memcpy(p, &h, 2); break;
     case EL_bf16:   h = bf16_from_f64(v); memcpy(p, &h, 2); break;
     case EL_f32:    f = (float)v; memcpy(p, &f, 4); break;

@@ -228,12 +228,25 @@ static Ent do_axis_scalar(Check *c, const Call *k) {
     return x->kind == TX_const ? ent_int(x->ival, k->at) : ent_value(x);
 }
 
+// (a + b - 1) / b of numbers and of what is of type index, where nothing overflows; of other integers a / b, and one more where something is left.
 static Ent do_cdiv(Check *c, const Call *k) {
-    Ent a = k->args[0].e, b = k->args[1].e;
-    if (b.kind == EN_value) b = ent_value(keep(c, b.x, sym(c->s, "by"), k->args[1].span));
-    Ent top = binary(c, OP_sub, binary(c, OP_add, a, b, k->at, k->args[0].span, k->args[1].span), ent_int(1, k->at),
-                     k->at, k->at, k->at);
-    return binary(c, OP_div, top, b, k->at, k->at, k->args[1].span);
+    Ent a = k->args[0].e, b = k->args[1].e, one = ent_int(1, k->at);
+    Span pa = k->args[0].span, pb = k->args[1].span;
+    if (b.kind == EN_value) b = ent_value(keep(c, b.x, sym(c->s, "by"), pb));
+    if (a.kind == EN_value && a.x->type.elem != EL_index) a = ent_value(keep(c, a.x, sym(c->s, "of"), pa));
+    Ent down = binary(c, OP_div, a, b, k->at, pa, pb);
+    if (down.kind == EN_float || (down.kind == EN_value && elem_is_float(down.x->type.elem))) {
+        report(c, E_operand_type, k->at, "cdiv", ent_text(c, down.kind == EN_value ? down : a.kind == EN_float ? a : b));
+        return ent_error(c);
+    }
+    if (down.kind != EN_value || down.x->type.elem == EL_index) {
+        AstOp nearer = b.kind == EN_int && b.i < 0 ? OP_add : OP_sub;
+        Ent top = binary(c, nearer, binary(c, OP_add, a, b, k->at, pa, pb), one, k->at, k->at, k->at);
+        return down.kind == EN_error ? down : binary(c, OP_div, top, b, k->at, k->at, pb);
+    }
+    down = ent_value(keep(c, down.x, sym(c->s, "down"), k->at));
+    Ent left = binary(c, OP_ne, binary(c, OP_rem, a, b, k->at, pa, pb), ent_int(0, k->at), k->at, k->at, k->at);
+    return select_of(c, left, binary(c, OP_add, down, one, k->at, k->at, k->at), down, k->at);
 }
 
 // A graph's dimensions are symbols while it is checked, and numbers when it runs: what is no polynomial of them is not known yet.

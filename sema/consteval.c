@@ -185,8 +185,8 @@ bool float_fits(double v, Elem e) {
     case EL_f32: return (double)(float)v == v;
     case EL_f16: return f16_to_f32(f16_from_f64(v)) == v;
     case EL_bf16: return bf16_to_f32(bf16_from_f64(v)) == v;
-    case EL_f8e4m3: return e4m3_to_f32(e4m3_from_f32((float)v)) == v;
-    case EL_f8e5m2: return e5m2_to_f32(e5m2_from_f32((float)v)) == v;
+    case EL_f8e4m3: return e4m3_to_f32(e4m3_from_f64(v)) == v;
+    case EL_f8e5m2: return e5m2_to_f32(e5m2_from_f64(v)) == v;
     default: return false;
     }
 }

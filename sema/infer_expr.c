@@ -71,7 +71,7 @@ static TExpr *literal_range(Check *c, Ent e, Elem el, Span at) {
 static TExpr *value_as(Check *c, Ent e, Elem el, Span at) {
     if (e.kind == EN_int && elem_is_int(el))
         return int_fits(e.i, el) ? tx_const_int(c, e.i, el, at) : literal_range(c, e, el, at);
-    if (e.kind == EN_int && elem_is_float(el)) return tx_const_float(c, (double)e.i, el, at);
+    if (e.kind == EN_int && elem_is_float(el)) return tx_const_float(c, int_for_float(e.i, EL_i64, el), el, at);
     if (e.kind == EN_float && elem_is_float(el)) return tx_const_float(c, e.f, el, at);
     return value_of(c, e, at);
 }
@@ -214,7 +214,7 @@ bool help_converted(Check *c, Diag *d, const TExpr *x, Elem want, Span at) {
     return true;
 }
 
-TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what) {
+static TExpr *exactly(Check *c, Ent e, TType want, Span at, const char *what, bool nearer) {
     if (e.kind == EN_error) return NULL;
     bool adapts = want.ptr           ? false
                   : e.kind == EN_int ? elem_is_int(want.elem) || elem_is_float(want.elem)
@@ -227,13 +227,19 @@ TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what) {
         Diag *d = report(c, E_element_type, at, what, have, ttype_text(c, w));
         if (!want.ptr && !x->type.ptr && want.elem != EL_bool && !help_converted(c, d, x, want.elem, at)) {
             diag_help(d, "convert it with `as %s`", elem_name(want.elem));
-            diag_fix(d, at, as_text(c, want.elem, at));
+            const char *fixed = as_text(c, want.elem, at);
+            diag_fix(d, at, nearer ? arena_printf(c->a, "(%s)", fixed) : fixed);
         }
         note_values(c, d);
         return NULL;
     }
     return x;
 }
+
+TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what) { return exactly(c, e, want, at, what, false); }
+
+// `else` is nearer than `as`: what is converted stands in parentheses.
+TExpr *else_exact(Check *c, Ent e, TType want, Span at) { return exactly(c, e, want, at, "the value after `else`", true); }
 
 TExpr *eval_value(Check *c, const Node *n) { return value_of(c, eval(c, n), n->span); }
 
@@ -517,7 +523,7 @@ static Ent cast_to(Check *c, Ent e, Elem to, Span at) {
     }
     if (is_const(e)) {
         if (to == EL_bool) return ent_value(tx_const_int(c, e.i, EL_bool, at));
-        if (elem_is_float(to)) return ent_value(tx_const_float(c, e.kind == EN_float ? e.f : (double)e.i, to, at));
+        if (elem_is_float(to)) return ent_value(tx_const_float(c, e.kind == EN_float ? e.f : int_for_float(e.i, EL_i64, to), to, at));
         int64_t v = e.kind == EN_float ? f64_to_int_sat(e.f, elem_bits(to), elem_info[to].cls == EC_INT) : wrap_to(e.i, to);
         return ent_value(tx_const_int(c, v, to, at));
     }

@@ -352,7 +352,7 @@ static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n)
     TExpr *x = value_of(c, v, at);
     if (!x) return ent_error(c);
     if (other.kind == EN_void) other = x->type.elem == EL_bool ? ent_bool(false, at) : ent_int(0, at);
-    TExpr *o = value_exact(c, other, x->type, at, "the value after `else`");
+    TExpr *o = else_exact(c, other, x->type, at);
     return o ? select_of(c, in, ent_value(x), ent_value(o), at) : ent_error(c);
 }
 
@@ -369,7 +369,7 @@ Ent sema_index(Check *c, const Node *n) {
     TType type = ttype_scalar(t->elem);
     if (!index_exprs(c, n, idx, t->rank, x, &type) || !may_read(c, t->t, n->kid[0]->span)) return ent_error(c);
     if (other.kind != EN_void) {
-        o = value_exact(c, other, ttype_scalar(t->elem), n->kid[1]->span, "the value after `else`");
+        o = else_exact(c, other, ttype_scalar(t->elem), n->kid[1]->span);
         if (!o || !ttype_union(c, &type, o->type, n->kid[1]->span)) return ent_error(c);
     }
     return ent_value(load_expr(c, t->t, x, type, o, n->span));

@@ -246,6 +246,7 @@ bool   type_same_axes(TType a, TType b);
 TExpr *tx_new(Check *c, TExprKind kind, TType t, Span at, int nkid, ...);    // kids as TExpr *
 TExpr *tx_const_int(Check *c, int64_t v, Elem e, Span at);
 TExpr *tx_const_float(Check *c, double v, Elem e, Span at);
+double int_for_float(int64_t v, Elem from, Elem e);          // for tx_const_float: v, of type from
 TExpr *tx_var(Check *c, TVar *v, Span at);
 TExpr *tx_dim(Check *c, int dim, Span at);
 TExpr *tx_axis(Check *c, TAxis *ax, Span at);
@@ -273,6 +274,7 @@ Ent    eval_tuple(Check *c, const Node *n);                     // of its kids
 TExpr *eval_value(Check *c, const Node *n);                   // as a run-time value; NULL: error, reported
 TExpr *value_of(Check *c, Ent e, Span at);                    // numbers take their own type: i32, f32, bool
 TExpr *value_exact(Check *c, Ent e, TType want, Span at, const char *what);    // elem must be want's; broadcast to its axes
+TExpr *else_exact(Check *c, Ent e, TType want, Span at);      // the same, of `x[i] else e`
 bool    help_converted(Check *c, Diag *d, const TExpr *x, Elem want, Span at);   // advice about a value of another type
 TExpr *index_of(Check *c, Ent e, Span at, const char *what);  // an integer scalar or tile
 TExpr *scalar_index(Check *c, Ent e, Span at, const char *what);   // an integer scalar, cast to index

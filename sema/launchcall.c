@@ -336,7 +336,7 @@ static Ent folded(Check *c, const TExpr *x) {
                                    : fold_fun(c, (TFun)x->op, a, (int)x->nkid, x->span);
     Elem e = x->type.elem;
     if (elem_is_float(e) && (r.kind == EN_float || r.kind == EN_int))
-        return ent_float(tx_const_float(c, r.kind == EN_int ? (double)r.i : r.f, e, x->span)->fval, x->span);
+        return ent_float(tx_const_float(c, r.kind == EN_int ? int_for_float(r.i, EL_i64, e) : r.f, e, x->span)->fval, x->span);
     if (elem_is_int(e) && r.kind == EN_float) return ent_unknown();
     return r;
 }

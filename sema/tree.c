@@ -83,13 +83,19 @@ TExpr *tx_const_int(Check *c, int64_t v, Elem e, Span at) {
     return x;
 }
 
+// As a double from which rounding to e is rounding from the integer: f64 is that of the integer itself.
+double int_for_float(int64_t v, Elem from, Elem e) {
+    if (from == EL_u64) return e == EL_f64 ? (double)(uint64_t)v : u64_sticky((uint64_t)v);
+    return e == EL_f64 ? (double)v : i64_sticky(v);
+}
+
 static double round_to(double v, Elem e) {
     switch (e) {
     case EL_f32:    return (double)(float)v;
     case EL_f16:    return f16_to_f32(f16_from_f64(v));
     case EL_bf16:   return bf16_to_f32(bf16_from_f64(v));
-    case EL_f8e4m3: return e4m3_to_f32(e4m3_from_f32((float)v));
-    case EL_f8e5m2: return e5m2_to_f32(e5m2_from_f32((float)v));
+    case EL_f8e4m3: return e4m3_to_f32(e4m3_from_f64(v));
+    case EL_f8e5m2: return e5m2_to_f32(e5m2_from_f64(v));
     default:        return v;
     }
 }
@@ -125,7 +131,7 @@ TExpr *tx_axis(Check *c, TAxis *ax, Span at) {
 TExpr *tx_cast(Check *c, TExpr *x, Elem e, Span at) {
     if (x->type.elem == e) return x;
     if (x->kind == TX_const && elem_is_int(x->type.elem) && (e == EL_f32 || e == EL_f64)) {
-        return tx_const_float(c, (double)x->ival, e, at);
+        return tx_const_float(c, int_for_float(x->ival, (Elem)x->type.elem, e), e, at);
     }
     if (x->kind == TX_const && elem_is_int(x->type.elem) && elem_is_int(e) && int_fits(x->ival, e)) {
         return tx_const_int(c, x->ival, e, at);

@@ -37,8 +37,8 @@ void row_store_f64(Elem elem, int64_t n, const double *from, char *at, int64_t s
     case EL_f32: STORE(float, (float)from[i]);
     case EL_f16: STORE(uint16_t, f16_from_f32((float)from[i]));
     case EL_bf16: STORE(uint16_t, bf16_from_f32((float)from[i]));
-    case EL_f8e4m3: STORE(uint8_t, e4m3_from_f32((float)from[i]));
-    case EL_f8e5m2: STORE(uint8_t, e5m2_from_f32((float)from[i]));
+    case EL_f8e4m3: STORE(uint8_t, e4m3_from_f64(from[i]));
+    case EL_f8e5m2: STORE(uint8_t, e5m2_from_f64(from[i]));
     default: ice("no rows of %s", elem_name(elem));
     }
 }

@@ -251,7 +251,7 @@ void eval_cast(Eval *e, const Step *s) {
     const Type *from = &op->in[0]->type, *to = &op->out[0]->type;
     if (from->elem == to->elem) { slot_share(e, op->out[0], op->in[0]); return; }
     const void *in = lanes_of(e, op->in[0]);
-    Job j = {.kernel = kernel_narrow(wide_of(from), to), .n = 1, .out = out_tile(e, op), .out_size = type_bytes(to)};
+    Job j = {.kernel = kernel_cast(wide_of(from), to), .n = 1, .out = out_tile(e, op), .out_size = type_bytes(to)};
     j.in[0] = (Operand){in, type_bytes(from), kernel_widen(from)};
     run_job(&j, s->space);
     bounds(e, s);
@@ -299,7 +299,7 @@ bool eval_constant(Fn *f, const Op *op, int64_t *imm) {
                    elem_is_int((Elem)op->in[1]->type.elem);
     if (divides && op->in[1]->def->imm == 0) return false;
     Kernel *k = select ? kernel_select(type_bytes(t))
-                : cast ? kernel_narrow(wide_of(&op->in[0]->type), t)
+                : cast ? kernel_cast(wide_of(&op->in[0]->type), t)
                 : bits ? NULL
                        : kernel_of(op);
     if (!k && !bits) return false;

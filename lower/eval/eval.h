@@ -148,7 +148,8 @@ Kernel *kernel_select(int bytes);
 typedef enum Wide { WIDE_I64, WIDE_U64, WIDE_F32, WIDE_F64 } Wide;   // what casts go through
 Wide    wide_of(const Type *t);
 Kernel *kernel_widen(const Type *t);                  // lanes -> i64, u64, f32 or f64
-Kernel *kernel_narrow(Wide from, const Type *to);
+Kernel *kernel_cast(Wide from, const Type *to);
+Kernel *kernel_narrow(Wide from, const Type *to);           // of a value that `to` holds
 void    lanes_to_f64(const Type *t, int64_t n, const void *from, double *to);
 void    lanes_to_i64(const Type *t, int64_t n, const void *from, int64_t *to);
 void    lane_store(const Type *t, void *data, int64_t lane, int64_t imm);   // imm as in a const

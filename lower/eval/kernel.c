@@ -197,23 +197,6 @@ Kernel *kernel_select(int bytes) {
 
 static inline float bf16_wide(uint16_t h) { return f32_from((uint32_t)h << 16); }
 
-// A wide number as an f64 from which narrowing to at most 32 bits of significand rounds as from the number itself:
-// exact below 2^53, else with the bits that an f64 has no room for or-ed into one that it has.
-static double sticky_u64(uint64_t x) {
-    if (x >> 53) x = (x & ~UINT64_C(0x7ff)) | (uint64_t)((x & 0x7ff) != 0) << 11;
-    return (double)x;
-}
-static double sticky_i64(int64_t x) { return x < 0 ? -sticky_u64(0 - (uint64_t)x) : sticky_u64((uint64_t)x); }
-
-// The same for f64 -> f8, whose conversions start from f32: rounds to odd.
-static float odd_f32(double x) {
-    float r = (float)x;
-    if (x != x || (double)r == x || isinf(r)) return r;
-    uint32_t b = f32_bits(r);
-    if (fabs((double)r) > fabs(x)) b--;
-    return f32_from(b | 1);
-}
-
 #define WIDENED(X) \
     X(bool, uint8_t, int64_t, )   X(i8, int8_t, int64_t, )    X(i16, int16_t, int64_t, ) X(i32, int32_t, int64_t, ) \
     X(i64, int64_t, int64_t, )    X(u8, uint8_t, int64_t, )   X(u16, uint16_t, int64_t, ) X(u32, uint32_t, int64_t, ) \
@@ -237,10 +220,10 @@ static Kernel *const widen_kernel[EL_COUNT] = {
     X(i32,  int32_t,  x, x, SAT(32, true),  SAT(32, true))  X(u32, uint32_t, x, x, SAT(32, false), SAT(32, false)) \
     X(i64,  int64_t,  x, x, SAT(64, true),  SAT(64, true))  X(u64, uint64_t, x, x, SAT(64, false), SAT(64, false)) \
     X(f32,  float,    x, x, x, canon32((float)x))           X(f64, double,   x, x, x, x) \
-    X(f16,  uint16_t, f16_from_f64(sticky_i64(x)),  f16_from_f64(sticky_u64(x)),  f16_from_f32(x),  f16_from_f64(x)) \
-    X(bf16, uint16_t, bf16_from_f64(sticky_i64(x)), bf16_from_f64(sticky_u64(x)), bf16_from_f32(x), bf16_from_f64(x)) \
-    X(f8e4m3, uint8_t, e4m3_from_f32(odd_f32(sticky_i64(x))), e4m3_from_f32(odd_f32(sticky_u64(x))), e4m3_from_f32(x), e4m3_from_f32(odd_f32(x))) \
-    X(f8e5m2, uint8_t, e5m2_from_f32(odd_f32(sticky_i64(x))), e5m2_from_f32(odd_f32(sticky_u64(x))), e5m2_from_f32(x), e5m2_from_f32(odd_f32(x)))
+    X(f16,  uint16_t, f16_from_f64(i64_sticky(x)),  f16_from_f64(u64_sticky(x)),  f16_from_f32(x),  f16_from_f64(x)) \
+    X(bf16, uint16_t, bf16_from_f64(i64_sticky(x)), bf16_from_f64(u64_sticky(x)), bf16_from_f32(x), bf16_from_f64(x)) \
+    X(f8e4m3, uint8_t, e4m3_from_f64(i64_sticky(x)), e4m3_from_f64(u64_sticky(x)), e4m3_from_f32(x), e4m3_from_f64(x)) \
+    X(f8e5m2, uint8_t, e5m2_from_f64(i64_sticky(x)), e5m2_from_f64(u64_sticky(x)), e5m2_from_f32(x), e5m2_from_f64(x))
 #define NARROW(name, T, W, expr) \
     KERNEL(name) \
     { \
@@ -268,7 +251,16 @@ Wide wide_of(const Type *t) {
 }
 
 Kernel *kernel_widen(const Type *t)              { return widen_kernel[plain(t)]; }
-Kernel *kernel_narrow(Wide from, const Type *to) { return narrow_kernel[plain(to)][from]; }
+Kernel *kernel_cast(Wide from, const Type *to)   { return narrow_kernel[plain(to)][from]; }
+
+// What is of the type already: an infinity of an f8 stays one.
+NARROW(kept_f8e5m2_f, uint8_t, float,  isinf(x) ? f16_from_f32(x) >> 8 : e5m2_from_f32(x))
+NARROW(kept_f8e5m2_d, uint8_t, double, isinf(x) ? f16_from_f64(x) >> 8 : e5m2_from_f64(x))
+
+Kernel *kernel_narrow(Wide from, const Type *to) {
+    bool f8 = plain(to) == EL_f8e5m2;
+    return f8 && from == WIDE_F32 ? kept_f8e5m2_f : f8 && from == WIDE_F64 ? kept_f8e5m2_d : kernel_cast(from, to);
+}
 
 void lanes_to_f64(const Type *t, int64_t n, const void *from, double *to) {
     static const Type f64 = {.kind = TY_TILE, .elem = EL_f64};

@@ -177,7 +177,7 @@ static void receive(Gen *g, const Out *o) {
             if (wide != e) x = gen_to_f32(g, x, e);
             sum = sum ? gen_join(g, (TReduce)op->sub, wide, sum, x) : x;
         }
-        gen_set(g, op->out[0], r, wide != e ? gen_from_f32(g, sum, e) : sum);
+        gen_set(g, op->out[0], r, wide != e ? gen_kept_f32(g, sum, e) : sum);
     }
 }
 

@@ -99,6 +99,12 @@ LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e) {
     return LLVMBuildTrunc(g->B, w, LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e)), "");
 }
 
+LLVMValueRef gen_kept_f32(Gen *g, LLVMValueRef x, Elem e) {
+    if (e != EL_f8e5m2) return gen_from_f32(g, x, e);
+    LLVMValueRef half = LLVMBuildZExt(g->B, gen_from_f32(g, x, EL_f16), g->i32, "");     // whose high byte it is
+    return LLVMBuildTrunc(g->B, LLVMBuildLShr(g->B, half, gen_i32(g, 8), ""), g->i8, "");
+}
+
 // ---- arithmetic ----------------------------------------------------------------------------------
 
 // By the width or more: nothing is left but the sign.
@@ -201,7 +207,7 @@ static LLVMValueRef minmax(Gen *g, bool max, Elem e, LLVMValueRef a, LLVMValueRe
     LLVMTypeRef t = LLVMTypeOf(a);
     if (elem_is_storage(e)) {
         LLVMValueRef x = minmax(g, max, EL_f32, gen_to_f32(g, a, e), gen_to_f32(g, b, e));
-        return gen_from_f32(g, x, e);
+        return gen_kept_f32(g, x, e);
     }
     if (e == EL_f32) return gen_call(g, max ? "llvm.maximum" : "llvm.minimum", 2, (LLVMValueRef[]){a, b}, 1, &t);
     if (e == EL_f64) {                                        // no max.NaN.f64: NaN by hand

@@ -594,7 +594,7 @@ void emit_const(Gen *g, Op *op) {
     memcpy(&d, &op->imm, sizeof d);
     LLVMValueRef x;
     if (e == EL_f32 || e == EL_f64) x = LLVMConstReal(elem_type(g, e), d);
-    else if (elem_is_storage(e))    x = gen_from_f32(g, LLVMConstReal(g->f32, d), e);
+    else if (elem_is_storage(e))    x = gen_kept_f32(g, LLVMConstReal(g->f32, d), e);
     else                            x = LLVMConstInt(gen_type(g, v), (unsigned long long)op->imm, 1);
     gen_set(g, v, 0, x);
 }

@@ -226,6 +226,7 @@ void         lines_close(Gen *g);
 // ---- llvm/elem.c
 LLVMValueRef gen_to_f32(Gen *g, LLVMValueRef x, Elem e);           // from a storage float's bits
 LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);
+LLVMValueRef gen_kept_f32(Gen *g, LLVMValueRef x, Elem e);       // of a number that e holds: an infinity stays one
 LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type

@@ -461,5 +461,5 @@ void emit_part_get(Gen *g, Op *op) {
         for (int i = 0; i < LANE_BITS; i++) if (l->lane[i]) kept |= 1u << i;
         gen_join_threads(g, op, j.kind, j.e, sum, j.regs, lanes, warps, kept);
     }
-    for (int r = 0; r < j.regs; r++) gen_set(g, o, r, e != j.e && elem_is_storage(e) ? gen_from_f32(g, sum[r], e) : sum[r]);
+    for (int r = 0; r < j.regs; r++) gen_set(g, o, r, e != j.e && elem_is_storage(e) ? gen_kept_f32(g, sum[r], e) : sum[r]);
 }

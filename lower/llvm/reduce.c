@@ -346,7 +346,7 @@ void emit_reduce(Gen *g, Op *op) {
         out[r].i = LLVMBuildAdd(g->B, out[r].i, gen_lane_number(g, op->in[1], gen_lane_coord(g, l, pos)), "");
     }
     if (op->attr) {                                            // join_lanes does the rest
-        for (int r = 0; r < n; r++) gen_set(g, o, r, widen ? gen_from_f32(g, out[r].v, (Elem)o->type.elem) : out[r].v);
+        for (int r = 0; r < n; r++) gen_set(g, o, r, widen ? gen_kept_f32(g, out[r].v, (Elem)o->type.elem) : out[r].v);
         return;
     }
     for (int i = 0; i < LANE_BITS; i++) {
@@ -364,7 +364,7 @@ void emit_reduce(Gen *g, Op *op) {
                                 LLVMBuildAdd(g->B, lo, LLVMBuildZExt(g->B, out[r].i, g->i64, ""), ""), "");
             if (gen_is32(g, o)) v = LLVMBuildTrunc(g->B, v, g->i32, "");
         } else if (widen) {
-            v = gen_from_f32(g, v, (Elem)o->type.elem);
+            v = gen_kept_f32(g, v, (Elem)o->type.elem);
         }
         gen_set(g, o, r, v);
     }
@@ -390,5 +390,5 @@ void emit_join_lanes(Gen *g, Op *op) {
     for (int r = 0; r < n; r++) v[r] = wide != e ? gen_to_f32(g, gen_get(g, x, r), e) : gen_get(g, x, r);
     gen_join_threads(g, op, (TReduce)op->sub, wide, v, n, (uint32_t)op->imm & ((1u << LANE_BITS) - 1),
                      (uint32_t)(op->imm >> LANE_BITS), kept);
-    for (int r = 0; r < n; r++) gen_set(g, o, r, wide != e ? gen_from_f32(g, v[r], e) : v[r]);
+    for (int r = 0; r < n; r++) gen_set(g, o, r, wide != e ? gen_kept_f32(g, v[r], e) : v[r]);
 }

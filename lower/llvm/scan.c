@@ -318,7 +318,7 @@ static void give_total(Scan *s) {
         const Val *x = sum->in[0], *o = sum->out[0];
         LLVMValueRef v = s->total[r].v[0];
         gen_set(s->g, o, o->type.rank ? layout_project_reg(s->l, &x->type, &o->type, r) : 0,
-                elem_is_storage((Elem)o->type.elem) ? gen_from_f32(s->g, v, (Elem)o->type.elem) : v);
+                elem_is_storage((Elem)o->type.elem) ? gen_kept_f32(s->g, v, (Elem)o->type.elem) : v);
     }
 }
 
@@ -337,7 +337,7 @@ void emit_scan(Gen *g, Op *op) {
     for (int r = 0; r < s.n; r++) {
         Item all = join(&s, s.before[s.run[r]], op->flags & EXCLUSIVE ? s.last[r] : s.pre[r]);
         LLVMValueRef v = all.v[0] ? all.v[0] : none(&s, s.pre[r]).v[0];
-        gen_set(g, o, r, widen ? gen_from_f32(g, v, (Elem)o->type.elem) : v);
+        gen_set(g, o, r, widen ? gen_kept_f32(g, v, (Elem)o->type.elem) : v);
     }
 }
 

@@ -161,6 +161,6 @@ void gen_scattered(Gen *g, const Op *get) {
     for (int r = 0; r < v->regs; r++) {
         bool there = false;
         for (int i = 0; i < v->alive; i++) there |= v->reg[i] == r;
-        gen_set(g, get->out[0], r, !there ? LLVMConstNull(gen_type(g, get->out[0])) : wide != e ? gen_from_f32(g, sum[r], e) : sum[r]);
+        gen_set(g, get->out[0], r, !there ? LLVMConstNull(gen_type(g, get->out[0])) : wide != e ? gen_kept_f32(g, sum[r], e) : sum[r]);
     }
 }

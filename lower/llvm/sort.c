@@ -76,7 +76,7 @@ static LLVMValueRef from_key(Gen *g, const Val *o, LLVMValueRef v, bool down) {
     LLVMTypeRef ft = bits == 64 ? g->f64 : g->f32;
     v = LLVMBuildBitCast(g->B, flip_negative(g, v, bits), ft, "");
     v = LLVMBuildSelect(g->B, nan, LLVMConstReal(ft, __builtin_nan("")), v, "");
-    return elem_is_storage(e) ? gen_from_f32(g, v, e) : v;
+    return elem_is_storage(e) ? gen_kept_f32(g, v, e) : v;
 }
 
 // ---- exchanges -----------------------------------------------------------------------------------

@@ -289,6 +289,7 @@ static Val *rule_cast(Simp *s, Op *op) {
     const Op *first = made_by(op->in[0], OP_T_cast, 0);
     if (!first || !lossless(elem(first->in[0]), elem(first->out[0]))) return NULL;
     x = first->in[0];
+    if (elem(x) == EL_f8e5m2 && elem(op->out[0]) == EL_f8e5m2) return NULL;                 // what was infinite is not then
     if (elem(x) == elem(op->out[0])) return as_result(s, op, x);
     bool saturates = elem_is_float(elem(first->out[0])) && !elem_is_float(elem(x)) && !elem_is_float(elem(op->out[0]));
     if (saturates && !lossless(elem(x), elem(op->out[0]))) return NULL;                     // between integers it would wrap

@@ -69,6 +69,8 @@ static void check_f64(double x) {
     }
     same_bits(f16_from_f64(x),  narrow_slow(&f16, x));
     same_bits(bf16_from_f64(x), narrow_slow(&bf16, x));
+    same_bits(e4m3_from_f64(x), narrow_slow(&e4m3, x));
+    same_bits(e5m2_from_f64(x), narrow_slow(&e5m2, x));
 }
 
 static void check_decode(const Format *f, int b, float got) {
