@@ -68,7 +68,7 @@ bool cache_folder(Buf *path) {
     if (env_off("TKC_CACHE")) return false;
     if (own && *own) buf_puts(path, own);
     else if (xdg && *xdg == '/') buf_printf(path, "%s/tkc", xdg);
-    else if (home && *home == '/') buf_printf(path, "%s/.cache/tkc", home);
+    else if (home && *home == '/' && access(home, F_OK) == 0) buf_printf(path, "%s/.cache/tkc", home);
     return path->n > 0;
 }
 

@@ -332,6 +332,22 @@ static bool load_checks(const Ent v, Ent idx, Ent lo, Ent hi) {
     return false;
 }
 
+// What a view gives has every axis of its index, as what a tensor gives: those that its body does not look at, too.
+static Ent over_index(Check *c, const TensorRef *t, const Ent *idx, Ent v, Span at) {
+    TType all = {0};
+    for (int i = 0; i < t->rank; i++) {
+        TType one = {0};
+        if (idx[i].kind == EN_axis) one.axis[one.naxes++] = idx[i].axis;
+        if (!ttype_union(c, &all, idx[i].kind == EN_value ? idx[i].x->type : one, at)) return ent_error(c);
+    }
+    if (all.naxes == 0 || v.kind == EN_error) return v;
+    TExpr *x = value_of(c, v, at);
+    if (!x || !ttype_union(c, &all, x->type, at)) return ent_error(c);
+    all.elem = x->type.elem;
+    all.ptr = x->type.ptr;
+    return ent_value(tx_splat(c, x, all, at));
+}
+
 static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n) {
     Span at = n->span;
     Ent in = ent_bool(true, at);
@@ -347,13 +363,13 @@ static Ent view_load(Check *c, TensorRef *t, Ent *idx, Ent other, const Node *n)
         if (other.kind == EN_void && load_checks(v, idx[i], t->lo[i], t->dim[i])) continue;
         in = binary(c, OP_land, in, inside(c, idx[i], t->lo[i], t->dim[i], ki), ki, ki, ki);
     }
-    if (in.kind == EN_error || (in.kind == EN_bool && in.i)) return v;
-    if (v.kind == EN_error) return v;
+    if (v.kind == EN_error || in.kind == EN_error) return v;
+    if (in.kind == EN_bool && in.i) return over_index(c, t, idx, v, at);
     TExpr *x = value_of(c, v, at);
     if (!x) return ent_error(c);
     if (other.kind == EN_void) other = x->type.elem == EL_bool ? ent_bool(false, at) : ent_int(0, at);
     TExpr *o = else_exact(c, other, x->type, at);
-    return o ? select_of(c, in, ent_value(x), ent_value(o), at) : ent_error(c);
+    return o ? over_index(c, t, idx, select_of(c, in, ent_value(x), ent_value(o), at), at) : ent_error(c);
 }
 
 // ---- loads and stores --------------------------------------------------------------------------------

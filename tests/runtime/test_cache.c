@@ -154,6 +154,21 @@ static void bounded(void **state) {
     buf_free(&big);
 }
 
+static void no_home(void **state) {                          // a user without one gets none made
+    (void)state;
+    char was[128];
+    Buf where = {0};
+    snprintf(was, sizeof was, "%s", getenv("TKC_CACHE_DIR"));
+    unsetenv("TKC_CACHE_DIR");
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", "/no/such/home", 1);
+    assert_false(cache_folder(&where));
+    setenv("HOME", "/", 1);
+    assert_true(cache_folder(&where));
+    buf_free(&where);
+    setenv("TKC_CACHE_DIR", was, 1);
+}
+
 static void no_room(void **state) {
     (void)state;
     char was[128];
@@ -254,7 +269,7 @@ static void kernels(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hits),    cmocka_unit_test(damage),    cmocka_unit_test(bounded),
-        cmocka_unit_test(no_room), cmocka_unit_test(processes), cmocka_unit_test(kernels),
+        cmocka_unit_test(no_room), cmocka_unit_test(processes), cmocka_unit_test(kernels), cmocka_unit_test(no_home),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
