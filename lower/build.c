@@ -265,41 +265,15 @@ static Op *control(Bld *s, OpCode code, Span span, int nlead, Val *const *lead, 
 
 // ---- statements ----------------------------------------------------------------------------------
 
-// `merge`: an op behind the loop, whose region makes one state of two parts'.
-static void merge(Bld *s, const TStmt *t) {
-    int n = t->ncarried;
-    Op *op = control(s, OP_T_merge, t->span, 0, NULL, t->carried, n, true);
-    Val **saved = NEW_N(s->f->arena, Val *, s->f->kernel->naxes + 1), **in = NEW_N(s->f->arena, Val *, n + 1);
-    memcpy(saved, s->axis, sizeof *saved * (size_t)s->f->kernel->naxes);
+// The region of an op that makes one state of two, of what comes first and of what comes next: as its operands are, or a number of each.
+static void of_two_states(Bld *s, Op *op, const TStmt *t, bool numbers) {
+    int n = op->nout;
+    Val **made = NEW_N(s->f->arena, Val *, n + 1);
     Open o = open_region(s, op->reg[0]);
     for (int i = 0; i < 2 * n; i++) {
         const TVar *v = i < n ? t->merge_x[i] : t->merge_y[i - n];
-        s->var[v->id] = region_arg(s->f, op->reg[0], op->in[i % n]->type);
-        s->var[v->id]->name = v->name;
-    }
-    body(s, &t->merge_body);
-    for (int i = 0; i < n; i++) in[i] = expr(s, t->merge_result[i]);
-    terminate(s, OP_T_yield, n, in, 0);
-    s->b = o.b;
-    s->ended = o.ended;
-    memcpy(s->axis, saved, sizeof *saved * (size_t)s->f->kernel->naxes);
-    bind_results(s, op, t->carried, n);
-}
-
-// A scan or reduction by a function: an op whose region joins two elements of each value, as numbers.
-static void joined(Bld *s, const TStmt *t) {
-    int n = t->nidx;
-    Val **in = NEW_N(s->f->arena, Val *, n + 1), **made = NEW_N(s->f->arena, Val *, n);
-    for (int i = 0; i < n; i++) in[i] = expr(s, t->idx[i]);
-    in[n] = axis_of(s, t->axis);
-    Op *op = op_new(s->f, t->step & JOINED_SCAN ? OP_T_scan_by : OP_T_reduce_by, t->span, n + 1, in, n);
-    op->flags = t->step & SCAN_REVERSE ? REVERSE : 0;
-    for (int i = 0; i < n; i++) op->out[i]->type = t->step & JOINED_SCAN ? in[i]->type : type_minus(in[i]->type, 1, &in[n]);
-    b_insert(&s->b, op);
-    Open o = open_region(s, op->reg[0]);
-    for (int i = 0; i < 2 * n; i++) {
-        const TVar *v = i < n ? t->merge_x[i] : t->merge_y[i - n];
-        s->var[v->id] = region_arg(s->f, op->reg[0], type_scalar((Elem)in[i % n]->type.elem));
+        const Type *of = &op->in[i % n]->type;
+        s->var[v->id] = region_arg(s->f, op->reg[0], numbers ? type_scalar((Elem)of->elem) : *of);
         s->var[v->id]->name = v->name;
     }
     body(s, &t->merge_body);
@@ -308,6 +282,29 @@ static void joined(Bld *s, const TStmt *t) {
     s->b = o.b;
     s->ended = o.ended;
     bind_results(s, op, t->carried, n);
+}
+
+// `merge`: an op behind the loop.
+static void merge(Bld *s, const TStmt *t) {
+    Op *op = control(s, OP_T_merge, t->span, 0, NULL, t->carried, t->ncarried, true);
+    Val **saved = NEW_N(s->f->arena, Val *, s->f->kernel->naxes + 1);
+    memcpy(saved, s->axis, sizeof *saved * (size_t)s->f->kernel->naxes);
+    of_two_states(s, op, t, false);
+    memcpy(s->axis, saved, sizeof *saved * (size_t)s->f->kernel->naxes);
+}
+
+// A scan or reduction by a function.
+static void joined(Bld *s, const TStmt *t) {
+    int n = t->nidx;
+    Val **in = NEW_N(s->f->arena, Val *, n + 1);
+    for (int i = 0; i < n; i++) in[i] = expr(s, t->idx[i]);
+    in[n] = axis_of(s, t->axis);
+    bool scan = t->step & JOINED_SCAN;
+    Op *op = op_new(s->f, scan ? OP_T_scan_by : OP_T_reduce_by, t->span, n + 1, in, n);
+    op->flags = t->step & SCAN_REVERSE ? REVERSE : 0;
+    for (int i = 0; i < n; i++) op->out[i]->type = scan ? in[i]->type : type_minus(in[i]->type, 1, &in[n]);
+    b_insert(&s->b, op);
+    of_two_states(s, op, t, true);
 }
 
 static void for_stmt(Bld *s, const TStmt *t) {
