@@ -107,7 +107,7 @@ static void scalar_param(Check *c, const Node *p, int i, LaunchParam *lp) {
         }
     }
     lp->elem = t.elem;
-    scope_bind(c, c->scope, p->sym, e, name_at(p));
+    scope_bind(c, c->scope, p->sym, e.kind == EN_error ? ent_error(c) : e, name_at(p));
 }
 
 static void bind_params(Check *c, const Node *kernel) {
