@@ -365,8 +365,8 @@ GNum g_num_load(const void *at, Elem elem) {
 
 // ---- constants ------------------------------------------------------------------------------------------------------
 
-static Node *constant(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const char *file,
-                      uint64_t offset, bool copy) {
+static Node *constant(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const GOrigin *from,
+                      bool copy) {
     if (!rank_fits(g, rank)) return NULL;
     Ix dims[G_MAX_RANK];
     uint64_t bytes = (uint64_t)elem_bytes(elem);
@@ -381,23 +381,25 @@ static Node *constant(Graph *g, Elem elem, int rank, const int64_t *shape, const
         data = mine;
     }
     Node n = {.kind = G_const, .elem = (uint8_t)elem, .rank = (uint8_t)rank, .shape = dims,
-              .c = {data, bytes, file ? arena_printf(g->arena, "%s", file) : NULL, offset}};
+              .c = {.data = data, .bytes = bytes}};
+    if (from && from->stored) n.c.stored = arena_printf(g->arena, "%s", from->stored);
+    if (from && from->file) n.c.file = arena_printf(g->arena, "%s", from->file), n.c.offset = from->offset;
     return node_intern(g, &n);
 }
 
 Node *g_const(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data) {
-    return constant(g, elem, rank, shape, data, NULL, 0, true);
+    return constant(g, elem, rank, shape, data, NULL, true);
 }
 
-Node *g_const_ref(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const char *file, uint64_t offset) {
-    return constant(g, elem, rank, shape, data, file, offset, false);
+Node *g_const_ref(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const GOrigin *from) {
+    return constant(g, elem, rank, shape, data, from, false);
 }
 
 // A scalar; converted as g_num_store does.
 static Node *g_num(Graph *g, Elem elem, GNum v) {
     char bytes[8] = {0};
     g_num_store(bytes, elem, v);
-    return constant(g, elem, 0, NULL, bytes, NULL, 0, true);
+    return constant(g, elem, 0, NULL, bytes, NULL, true);
 }
 
 Node *g_f(Graph *g, Elem elem, double v) { return g_num(g, elem, g_float(v)); }

@@ -162,8 +162,9 @@ struct Node {
         struct {                                 // G_const
             const void *data;                    // elements in order; little endian, as in memory
             size_t      bytes;
-            const char *file;                    // where they are from, or NULL
-            uint64_t    offset;
+            const char *stored;                  // under which name the model's file has them; NULL: it has not
+            const char *file;                    // a weight: where the bytes are from (with random ones, would be), or NULL
+            uint64_t    offset;                  // .. in a file of external data
         } c;
         struct { Ix expr; } index;               // G_index
         struct { const Ix *coord; Ix pred; GNum fill; } view;   // coord: one for each dimension of the source
@@ -242,9 +243,9 @@ void  g_require(Graph *g, Ix a, Ix b);                                   // an e
 // ---- constants ------------------------------------------------------------------------------------------------------
 
 Node *g_const(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data);   // copies
-// Keeps the pointer, which must outlive the graph (a mapped file). `file` and `offset` say where the bytes are from, for
-// writers; file may be NULL.
-Node *g_const_ref(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const char *file, uint64_t offset);
+// Keeps the pointer, which must outlive the graph (a mapped file). Where it is from may be NULL.
+typedef struct GOrigin { const char *stored, *file; uint64_t offset; } GOrigin;       // as in G_const
+Node *g_const_ref(Graph *g, Elem elem, int rank, const int64_t *shape, const void *data, const GOrigin *from);
 Node *g_f(Graph *g, Elem elem, double v);                                // a scalar
 Node *g_i(Graph *g, Elem elem, int64_t v);                               // a scalar
 Node *g_vec_i64(Graph *g, int n, const int64_t *v);                      // i64[n]

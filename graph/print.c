@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 // ---- index expressions ----------------------------------------------------------------------------------------------
 
@@ -141,7 +142,9 @@ static void rhs_const(Printer *p, const Node *n) {
     uint64_t count = n->c.bytes / (size_t)bytes;
     if (n->name) buf_printf(p->to, "const \"%s\"", n->name);
     else buf_puts(p->to, "const");
-    if (n->c.file) buf_printf(p->to, " of \"%s\" at %" PRIu64, n->c.file, n->c.offset);
+    if (n->c.stored && (!n->name || strcmp(n->c.stored, n->name) != 0)) buf_printf(p->to, ", stored as \"%s\"", n->c.stored);
+    if (n->c.file) buf_printf(p->to, " of \"%s\"", n->c.file);
+    if (n->c.file && n->c.offset) buf_printf(p->to, " at %" PRIu64, n->c.offset);
     if (count > 8) return;
     buf_puts(p->to, " {");
     for (uint64_t i = 0; i < count; i++) {

@@ -276,8 +276,8 @@ static bool onnx_open(WeightFile *f, Buf *err) {
 static int onnx_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err) {
     OnnxWeight w;
     const Member *m = member_named(f, name);
-    int found = m ? onnx_weight(f->onnx, m->name, want == WEIGHT_random, &w, err) : 0;
-    if (found <= 0) return found;
+    if (!m) return 0;
+    if (!onnx_weight(f->onnx, (int)(m - f->member), want == WEIGHT_random, &w, err)) return -1;
     out->elem = w.elem;
     out->rank = w.rank;
     if (w.rank > MAX_RANK) {

@@ -127,6 +127,7 @@ Node *op_tensor(Op *op, const char *name) {
     else if (t.missing != NULL)
         ok = false, op_error(op, "attribute `%s` is in a file that is not there, %s", name, t.missing);
     buf_free(&why);
+    if (ok) t.from.stored = stored_name(m, sparse ? (const void *)a->sparse_tensor : a->t);
     if (ok && op->nout > 0) op->out_type[0] = t.type; // a Constant; others overwrite it or make something else
     return ok ? tensor_node(op->g, &t) : NULL;
 }

@@ -75,8 +75,6 @@ enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5, DEEPEST = 64 }
 typedef struct Walk {
     const uint8_t *start, *p;
     int depth;
-    OnnxModel *m; // or NULL
-    bool in_weights;
     Buf *err;
 } Walk;
 
@@ -130,15 +128,6 @@ static bool check_packed(Walk *w, const ProtobufCMessageDescriptor *type, const 
 
 static bool check_message(Walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *end);
 
-// Where the raw data of the model's initializers stand (depth 1: the model, 2: its graph, 3: an initializer).
-static void note_weights(Walk *w, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *f) {
-    if (f == NULL) return;
-    if (w->depth == 2) w->in_weights = type == &onnx__graph_proto__descriptor && strcmp(f->name, "initializer") == 0;
-    if (w->depth == 2 && w->in_weights) vec_push(w->m->arena, &w->m->raw_at, 0);
-    if (w->depth == 3 && w->in_weights && strcmp(f->name, "raw_data") == 0)
-        w->m->raw_at.at[w->m->raw_at.n - 1] = (uint64_t)(w->p - w->start);
-}
-
 static bool check_field(Walk *w, const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *f,
                         unsigned wire, const uint8_t *end) {
     uint64_t n;
@@ -157,7 +146,6 @@ static bool check_field(Walk *w, const ProtobufCMessageDescriptor *type, const P
     if (n > (uint64_t)(end - w->p)) return wrong(w, type, f, "runs past the end: the file is truncated or damaged");
     const uint8_t *stop = w->p + n;
     if (packed) return check_packed(w, type, f, stop);
-    if (w->m != NULL && w->depth <= 3) note_weights(w, type, f);
     if (f != NULL && f->type == PROTOBUF_C_TYPE_MESSAGE) return check_message(w, f->descriptor, stop);
     w->p = stop;
     return true;
@@ -184,9 +172,8 @@ static bool check_message(Walk *w, const ProtobufCMessageDescriptor *type, const
 static void *take(void *arena, size_t n) { return arena_alloc(arena, n); }
 static void leave(void *arena, void *p) { (void)arena, (void)p; } // the arena goes as a whole
 
-ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a,
-                               OnnxModel *m, Buf *err) {
-    Walk w = {.start = p, .p = p, .m = m, .err = err};
+ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a, Buf *err) {
+    Walk w = {.start = p, .p = p, .err = err};
     if (n == 0) {
         buf_puts(err, "is empty");
         return NULL;

@@ -12,6 +12,7 @@
 #include "graph/stages.h"
 #include "graph/onnx/internal.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,14 +265,14 @@ static bool lower_nodes(Import *im, Onnx__NodeProto *const *nodes, size_t n) {
 
 // ---- weights -----------------------------------------------------------------------------------------
 
-static Node *initializer(Import *im, const Onnx__TensorProto *p, bool outermost, uint64_t raw_at) {
+static Node *initializer(Import *im, const Onnx__TensorProto *p) {
     Graph *g = im->g;
     OnnxModel *m = im->m;
     OnnxTensor t;
     Buf why = {0};
     Node *n = NULL;
     g_at(g, arena_printf(g->arena, "initializer `%s`", shown(g->arena, text(p->name))));
-    if (!(outermost ? weight_of : tensor_of)(m, p, m->arena, &t, &why)) {
+    if (!weight_of(m, p, m->arena, &t, &why)) {
         if (p->data_type == 8) im->how->out_of_scope = "strings";
         g_error(g, "%s", why.p);
     } else if (t.missing != NULL && !im->how->random_weights) {
@@ -279,7 +280,8 @@ static Node *initializer(Import *im, const Onnx__TensorProto *p, bool outermost,
                 shown(g->arena, t.missing));
     } else {
         if (t.missing != NULL && (t.data = random_weight(m, &t, &why)) == NULL) g_error(g, "%s", why.p);
-        if (outermost && t.file == NULL) t.file = m->path, t.offset = raw_at; // found there by its name
+        t.from.stored = stored_name(m, p);
+        if (t.from.file == NULL) t.from.file = m->path;
         if (t.data != NULL) n = tensor_unpacked(g, &t, g_name(g, tensor_node(g, &t), text(p->name)));
     }
     buf_free(&why);
@@ -294,15 +296,16 @@ static bool initializers(Import *im, const Onnx__GraphProto *gp, bool outermost)
         const Onnx__TensorProto *p = gp->initializer[i];
         if (outermost && given_find(im->how, text(p->name)) != NULL && lookup(im, text(p->name)) != NULL)
             continue; // given instead
-        Node *n = initializer(im, p, outermost, outermost && i < im->m->raw_at.n ? im->m->raw_at.at[i] : 0);
+        Node *n = initializer(im, p);
         ok = n != NULL && define(im, text(p->name), g_name(g, n, text(p->name)), p->data_type);
     }
     for (size_t i = 0; i < gp->n_sparse_initializer && ok; i++) {
         OnnxTensor t;
         Buf why = {0};
         g_at(g, "sparse initializer");
-        ok = sparse_of(im->m, gp->sparse_initializer[i], im->m->arena, &t, &why) &&
-             define(im, t.name, tensor_node(g, &t), t.type);
+        ok = sparse_of(im->m, gp->sparse_initializer[i], im->m->arena, &t, &why);
+        t.from.stored = stored_name(im->m, gp->sparse_initializer[i]);
+        ok = ok && define(im, t.name, tensor_node(g, &t), t.type);
         if (why.n > 0) g_error(g, "%s", why.p);
         buf_free(&why);
     }
@@ -487,7 +490,13 @@ typedef struct DimSum { Import *im; const char *at; } DimSum;       // text, rea
 typedef struct DimRead { Ix e; int64_t size; bool known; } DimRead;       // size: by the tensors given, if they say it
 
 static Ix input_dim(Import *im, const char *input, int d, const DimProto *dim, const GTensor *given);
-static bool has_name(const DimProto *dim) { return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param[0] != '\0'; }
+// "?", "-1" and "None" say that nothing is known: two of them need not be equal.
+static bool has_name(const DimProto *dim) {
+    if (dim->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM) return false;
+    bool letters = false;
+    for (const char *p = dim->dim_param; *p != '\0'; p++) letters = letters || isalpha((unsigned char)*p) || (unsigned char)*p >= 0x80;
+    return letters && strcmp(dim->dim_param, "None") != 0;
+}
 static bool has_size(const DimProto *dim) { return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0; }
 static bool in_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
 

@@ -21,13 +21,18 @@ typedef struct FileMap {               // a file, mapped for reading
 // onnx/random.c; fd: of all of a kind
 typedef struct RandomRing { Elem elem; int shift, fd; size_t bytes; void *p; } RandomRing;
 
+// onnx/weight.c
+typedef enum StoredAs { STORED_weight, STORED_value, STORED_sparse } StoredAs;       // initializers; dense values of Constant; either, sparse
+typedef struct OnnxStored { const char *name; StoredAs as; const void *message; } OnnxStored;
+
 struct OnnxModel {
     Arena      *arena;                 // messages, names, tensors that had to be converted
     const char *path;                  // as given
     // real path of the folder that it is in; external data are below. NULL: no such folder
     const char *folder;
     const Onnx__ModelProto *proto;
-    VEC(uint64_t) raw_at;              // for each initializer where its raw_data begin in the file; 0: nowhere
+    VEC(OnnxStored) stored;            // what it holds as numbers
+    const OnnxStored **by_message;     // .. by the addresses of their messages
     VEC(FileMap) maps;                 // of external data
     VEC(RandomRing) random;            // numbers for weights whose file is missing
     VEC(const Onnx__ValueInfoProto *) inputs;   // those without a value in the model first
@@ -43,8 +48,7 @@ typedef struct OnnxTensor {
     int64_t     dim[MAX_RANK], count;
     const void *data;                  // aligned for the element type; NULL: missing
     const char *missing;               // the file that is not there
-    const char *file;                  // where the bytes stand as they are (or would, if it is missing), or NULL
-    uint64_t    offset;
+    GOrigin     from;                  // file: of external data, and of initializers
 } OnnxTensor;
 
 // ---- onnx/file.c
@@ -52,10 +56,8 @@ typedef struct OnnxTensor {
 // Maps a file. False: one line in err.
 bool file_map(const char *path, FileMap *out, Arena *a, Buf *err);
 void file_unmap(FileMap *f);
-// Bytes -> message, in the arena. Everything is checked before protobuf-c sees it. `m` may be NULL; else its raw_at is
-// filled.
-ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a,
-                               OnnxModel *m, Buf *err);
+// Bytes -> message, in the arena. Everything is checked before protobuf-c sees it.
+ProtobufCMessage *message_read(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t n, Arena *a, Buf *err);
 // A name from a file, for messages: without control characters, not too long.
 const char *shown(Arena *a, const char *name);
 
@@ -70,6 +72,11 @@ bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTen
 Node *tensor_unpacked(Graph *g, const OnnxTensor *t, Node *x);
 // a constant; refers to its data
 Node *tensor_node(Graph *g, const OnnxTensor *t);
+
+// ---- onnx/weight.c
+
+void        stored_list(OnnxModel *m);                              // fills m->stored
+const char *stored_name(const OnnxModel *m, const void *message);   // of a TensorProto or SparseTensorProto; NULL: not listed
 
 // ---- onnx/random.c
 

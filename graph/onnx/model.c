@@ -61,10 +61,10 @@ OnnxModel *onnx_parse(const char *path, const void *bytes, size_t n, Buf *err) {
     if (folder != NULL) m->folder = arena_printf(a, "%s", folder);
     free(folder);
     Buf why = {0};
-    Onnx__ModelProto *proto = (Onnx__ModelProto *)message_read(&onnx__model_proto__descriptor, bytes, n, a, m, &why);
+    Onnx__ModelProto *proto = (Onnx__ModelProto *)message_read(&onnx__model_proto__descriptor, bytes, n, a, &why);
     m->proto = proto;
     bool ok = proto != NULL && check_head(m, &why);
-    if (ok) onnx_order(proto);
+    if (ok) onnx_order(proto), stored_list(m);
     if (!ok) buf_printf(err, "%s: %s", path, why.p);
     buf_free(&why);
     if (ok) return m;

@@ -60,8 +60,8 @@ const char *onnx_output_name(const OnnxModel *m, int i);
 // "sequences", "optionals", "strings", ..: what is not a tensor of numbers among inputs and outputs; NULL: nothing.
 const char *onnx_unusual_io(const OnnxModel *m);
 
-// What the model holds under a name: an initializer, or what a Constant node gives. The data are the model's, row by row.
-// data NULL: the file `missing` is not there
+// What the model holds under a name: an initializer, or what a Constant node gives, in bodies and functions too. The data
+// are the model's, row by row. data NULL: the file `missing` is not there
 typedef struct OnnxWeight {
     Elem elem;
     int rank;
@@ -72,8 +72,8 @@ typedef struct OnnxWeight {
 } OnnxWeight;
 int         onnx_weight_count(const OnnxModel *m);
 const char *onnx_weight_name(const OnnxModel *m, int i);
-// 1: found, 0: no such name, -1: err. random: data are made up if their file is missing.
-int         onnx_weight(OnnxModel *m, const char *name, bool random, OnnxWeight *out, Buf *err);
+// False: err. random: data are made up if their file is missing.
+bool        onnx_weight(OnnxModel *m, int i, bool random, OnnxWeight *out, Buf *err);
 
 // *.pb files: one TensorProto.
 bool onnx_tensor_read(const char *path, GTensor *out, Buf *err);

@@ -199,13 +199,13 @@ static bool external_bytes(OnnxModel *m, const Onnx__TensorProto *p, uint64_t wa
                false;
     bool missing = false;
     const FileMap *f = external_file(m, location, &missing, err);
-    out->offset = offset;
+    out->from.offset = offset;
     if (missing) {
         out->missing = arena_printf(m->arena, "%s", location);
-        out->file = arena_printf(m->arena, "%s/%s", m->folder, location);
+        out->from.file = arena_printf(m->arena, "%s/%s", m->folder, location);
     }
     if (f == NULL) return missing;
-    out->file = f->path;
+    out->from.file = f->path;
     if (offset > f->n || want > f->n - offset)
         return buf_printf(err, "its external data are bytes %llu to %llu of %s, which has %zu",
                           (unsigned long long)offset, (unsigned long long)offset + want, shown(m->arena, location),
@@ -252,7 +252,6 @@ static void keep_packed(const OnnxType *t, const uint8_t *bytes, Arena *a, OnnxT
     uint8_t *more = arena_alloc(a, (size_t)n);
     for (int64_t i = 0; i < n; i++) more[i] = bytes[i] ^ 0x88;
     out->data = more;
-    out->file = NULL;
 }
 
 static bool tensor_as(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, bool packed, OnnxTensor *out, Buf *err) {
@@ -287,7 +286,7 @@ static bool tensor_as(OnnxModel *m, const Onnx__TensorProto *p, Arena *a, bool p
     if (out->count == 0) bytes = (const uint8_t *)"";
     int wide = elem_bytes(t->elem);
     if (packed && two_to_a_byte(t, out)) keep_packed(t, bytes, a, out);
-    else if (t->code != PLAIN) out->data = decode(t, bytes, out->count, a), out->file = NULL;
+    else if (t->code != PLAIN) out->data = decode(t, bytes, out->count, a);
     else if ((uintptr_t)bytes % (uintptr_t)wide == 0 || out->count == 0) out->data = bytes;
     else out->data = memcpy(arena_alloc(a, want), bytes, want); // at an odd place of a file
     return true;
@@ -331,7 +330,7 @@ bool sparse_of(OnnxModel *m, const Onnx__SparseTensorProto *p, Arena *a, OnnxTen
 }
 
 Node *tensor_node(Graph *g, const OnnxTensor *t) {
-    return g_const_ref(g, t->elem, t->rank, t->dim, t->data, t->file, t->offset);
+    return g_const_ref(g, t->elem, t->rank, t->dim, t->data, &t->from);
 }
 
 Node *tensor_unpacked(Graph *g, const OnnxTensor *t, Node *x) {
@@ -353,7 +352,7 @@ Node *tensor_unpacked(Graph *g, const OnnxTensor *t, Node *x) {
 bool onnx_tensor_parse(const void *bytes, size_t n, GTensor *out, Buf *err) {
     Arena *a = arena_new();
     OnnxTensor t;
-    Onnx__TensorProto *p = (Onnx__TensorProto *)message_read(&onnx__tensor_proto__descriptor, bytes, n, a, NULL, err);
+    Onnx__TensorProto *p = (Onnx__TensorProto *)message_read(&onnx__tensor_proto__descriptor, bytes, n, a, err);
     bool ok = p != NULL && tensor_of(NULL, p, a, &t, err);
     if (ok) {
         *out = (GTensor){.elem = t.elem, .rank = t.rank};

@@ -52,7 +52,7 @@ static Node *lower_if(Op *op) {
     for (int i = 0; i < 2; i++) {
         results[i] = NEW_N(g->arena, Node *, op->nout + 1);
         if (known && yes == (i == 1)) continue;
-        if (!op_inline(op, body[i], NULL, 0, results[i])) return NULL;
+        if (!op_inline(op, body[i], NULL, 0, results[i])) return op_needs(op, cond, "its condition");   // it may not be the side that runs
         made[i] = (GBody){NULL, 0, results[i], op->nout};
     }
     if (known) return set_outputs(op, results[yes ? 0 : 1], op->nout);
@@ -66,12 +66,11 @@ static Node *lower_if(Op *op) {
         return op->nout > 0 ? op->out[0] : NULL;
     }
     if (!alike && op_settle(op, cond)) return NULL;
+    for (int i = 0; i < op->nout; i++)
+        if (results[0][i]->rank != results[1][i]->rank || results[0][i]->elem != results[1][i]->elem)
+            return op_needs(op, cond, "which of its sides is taken, whose results differ in type or rank,");
     Node *n = g_if(g, cond, &made[0], &made[1]), *first = NULL;
-    if (n == NULL) {                                            // branches of different types: which one must be known
-        int64_t which;
-        op_known_int(op, 0, &which);
-        return NULL;
-    }
+    if (n == NULL) return NULL;
     for (int i = op->nout - 1; i >= 0; i--) op->out[i] = first = g_proj(g, n, i);
     return first;
 }

@@ -140,7 +140,7 @@ static Node *coordinates(Graph *g, const Data *d) {
     for (int k = 0; k < last; k++) dims[k] = d->dim[k];
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < count; i++) part[i] = at(d, i * n + j).i;
-        const Node *c = g_const_ref(g, EL_i64, last, dims, part, NULL, 0);
+        const Node *c = g_const_ref(g, EL_i64, last, dims, part, NULL);
         Data one;
         Node *e = c && data_of(c, &one) ? affine(g, &one) : NULL;
         GNum number;

@@ -235,13 +235,13 @@ static void put_element(Buf *to, const Node *n, uint64_t i) {
     }
 }
 
-enum { INLINE_ELEMENTS = 1 << 16 };
+enum { LINE = 8, FEW_ELEMENTS = 16, MOST_ELEMENTS = 1 << 22 };     // written out where the file has them, too; where it has not
 
 // A constant: by its name in the file of weights, or by its elements.
 static bool put_constant(Writer *w, const Node *typed, Value *v) {
     const Node *n = graph_loaded(typed) ? typed->src[0] : typed;
     uint64_t count = n->c.bytes / (size_t)elem_bytes((Elem)n->elem);
-    bool named = n->name && w->weights && (n->c.file ? count > 1 : count > INLINE_ELEMENTS);
+    bool named = n->c.stored && w->weights && count > (n->c.file ? 1 : FEW_ELEMENTS);
     v->name = k_name(w->scope, g_identifier(w->g->arena, n->name, "constant"));
     v->rank = n->rank;
     v->shape = n->shape;
@@ -249,12 +249,12 @@ static bool put_constant(Writer *w, const Node *typed, Value *v) {
     if (named) {
         put_type(w, &w->lets, typed, n->rank, n->shape);
         buf_puts(&w->lets, " = weight(");
-        buf_string(&w->lets, n->name);
+        buf_string(&w->lets, n->c.stored);
         buf_puts(&w->lets, ");\n");
         w->has_weights = true;
         return true;
     }
-    if (count > INLINE_ELEMENTS)
+    if (count > MOST_ELEMENTS)
         return g_error(w->g, "a constant with %" PRIu64 " elements and no name cannot be written", count) != NULL;
     Ix flat = ix(w->g, (int64_t)count);
     v->rank = 1;
@@ -266,7 +266,7 @@ static bool put_constant(Writer *w, const Node *typed, Value *v) {
     }
     buf_printf(&w->lets, " = values<%s>(", elem_name((Elem)typed->elem));
     for (uint64_t i = 0; i < count; i++) {
-        if (i) buf_puts(&w->lets, i % 16 ? ", " : ",\n        ");
+        if (i || count > LINE) buf_puts(&w->lets, i == 0 ? "\n        " : i % LINE ? ", " : ",\n        ");
         put_element(&w->lets, n, i);
     }
     buf_puts(&w->lets, ");\n");

@@ -9,7 +9,7 @@
 static float weights[1 << 16];       // large constants are different ones unless they are one place of a file
 
 static inline Node *weight(Graph *g, const char *name, int64_t rows, int64_t columns) {
-    return g_name(g, g_const_ref(g, EL_f32, 2, (int64_t[]){rows, columns}, weights, NULL, 0), name);
+    return g_name(g, g_const_ref(g, EL_f32, 2, (int64_t[]){rows, columns}, weights, &(GOrigin){.stored = name}), name);
 }
 
 static inline Node *norm(Graph *g, Node *x) {

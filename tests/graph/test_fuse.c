@@ -94,7 +94,7 @@ static void softmax_is_one_kernel(void **state) {
 // ---- convolutions ---------------------------------------------------------------------------------------------------
 
 static Node *constant(Graph *g, const char *name, int rank, const int64_t *shape) {
-    return g_name(g, g_const_ref(g, EL_f32, rank, shape, weights, name, 0), name);
+    return g_name(g, g_const_ref(g, EL_f32, rank, shape, weights, &(GOrigin){.stored = name, .file = name}), name);
 }
 
 // 3 x 3 with padding, as the importer makes it: [N, C, H, W] to [N, K, H, W].

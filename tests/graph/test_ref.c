@@ -66,10 +66,10 @@ static void gives_i(Graph *g, Node *n, int rank, const int64_t *shape, const int
 
 // A constant that builders do not fold: read from a "file".
 static Node *data_f(Graph *g, int rank, const int64_t *shape, const float *v) {
-    return g_const_ref(g, EL_f32, rank, shape, v, "weights", 0);
+    return g_const_ref(g, EL_f32, rank, shape, v, &(GOrigin){.file = "weights"});
 }
 static Node *data_i(Graph *g, int rank, const int64_t *shape, const int64_t *v) {
-    return g_const_ref(g, EL_i64, rank, shape, v, "weights", 0);
+    return g_const_ref(g, EL_i64, rank, shape, v, &(GOrigin){.file = "weights"});
 }
 
 static void elementwise(void **state) {
@@ -354,7 +354,7 @@ static void random_chains_of_movement(void **state) {
         a.rank = 3;
         for (int i = 0; i < 3; i++) a.shape[i] = 1 + rnd(4);
         memcpy(a.v, first, sizeof first);
-        Node *x = g_const_ref(g, EL_f32, 3, a.shape, first, "weights", 0);
+        Node *x = g_const_ref(g, EL_f32, 3, a.shape, first, &(GOrigin){.file = "weights"});
         for (int step = 0; step < 6; step++) {
             Ix dims[6], zero[6], pad[6];
             int64_t n = count_of(&a);

@@ -19,7 +19,7 @@ CASES, OPSETS = {}, {"resized": 18}
 class Model:
     def __init__(self, name, opset=17):
         self.name, self.title, self.opset, self.domains = name, name, opset, set()
-        self.nodes, self.weights, self.inputs, self.outputs, self.feeds = [], [], [], [], {}
+        self.nodes, self.weights, self.inputs, self.outputs, self.functions, self.feeds = [], [], [], [], [], {}
         self.rng = np.random.default_rng(1)
 
     def input(self, name, shape, value):
@@ -53,7 +53,7 @@ class Model:
     def save(self):
         graph = helper.make_graph(self.nodes, self.title, self.inputs, self.outputs, self.weights)
         opsets = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid(d, {"ai.onnx.ml": 3}.get(d, 1)) for d in sorted(self.domains)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=9, functions=self.functions)
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), self.name)
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(f"{folder}/test_data_set_0")
@@ -1063,6 +1063,26 @@ def scaled(m):
         none = m.const(np.array([0, 0]))
         same = m.node("Conv", m.node("Pad", same, m.node("Concat", none, top, left, none, bottom, right, axis=0)), m.weight(n, c, k, k), strides=[2, 2])
     m.output(m.node("Add", same, strided, out="same"))
+
+
+@case
+def own(m):
+    """What bodies and functions have of their own: two of one name, a side of an if that these sizes do not fit; dimensions called "?"."""
+    x, z = m.floats("x", ["?", "?"], [3, 40]), m.floats("z", ["None", "None"], [2, 24])
+    rate, flag = m.input("rate", [], np.array(16)), m.input("flag", [1], np.array([False]))
+    def side(name, x, rows):                                                                        # relu(x w) table
+        w = numpy_helper.from_array((m.rng.standard_normal((rows, 8)) / np.sqrt(rows)).astype("float32"), "w")
+        table = numpy_helper.from_array(m.rng.standard_normal((8, 5)).astype("float32"))
+        nodes = [helper.make_node("MatMul", [x, "w"], [f"{name}_1"]), helper.make_node("Relu", [f"{name}_1"], [f"{name}_2"]),
+                 helper.make_node("Constant", [], ["table"], value=table), helper.make_node("MatMul", [f"{name}_2", "table"], [f"{name}_3"])]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(f"{name}_3", 1, None)], [w])
+    m.output(m.node("If", m.node("Equal", rate, m.const(np.array(16))), then_branch=side("a", x, 40), else_branch=side("b", x, 60), out="one"))
+    m.output(m.node("If", flag, then_branch=side("c", z, 24), else_branch=side("d", z, 24), out="either"))
+    for name, op in (("Shifted", "Add"), ("Stretched", "Mul")):
+        row = numpy_helper.from_array(m.rng.standard_normal(24).astype("float32"))
+        body = [helper.make_node("Constant", [], ["row"], value=row), helper.make_node(op, ["v", "row"], ["y"])]
+        m.functions.append(helper.make_function("local", name, ["v"], ["y"], body, [helper.make_opsetid("", m.opset)]))
+        m.output(m.node(name, z, domain="local"))
 
 
 if __name__ == "__main__":
