@@ -29,6 +29,12 @@ static Node *set_outputs(Op *op, Node *const *results, int n) {
     return n > 0 ? results[0] : NULL;
 }
 
+// One element in the shape of `like`, if that has one, too: where shapes have to be the same, exporters mix [] and [1].
+static Node *one_like(Graph *g, Node *x, const Node *like) {
+    bool ones = x != NULL && like != NULL && x->rank != like->rank && ix_is(g_count(g, x), 1) && ix_is(g_count(g, like), 1);
+    return ones ? g_reshape(g, x, like->rank, like->shape) : x;
+}
+
 // Is x, which is known, another value in other trips of a loop that are read as one?
 static bool by_trip(Graph *g, Node *x) {
     Ix e = g->trip != NULL ? g_known_ix(g, x) : NULL;
@@ -58,6 +64,11 @@ static Node *lower_if(Op *op) {
     if (known) return set_outputs(op, results[yes ? 0 : 1], op->nout);
     for (int i = 0; i < 2 * op->nout; i++)
         if (op_is_sequence(results[i & 1][i >> 1])) return op_needs(op, cond, "the condition that chooses a list of tensors");
+    for (int i = 0; i < op->nout; i++) {
+        Node **a = &results[0][i], **b = &results[1][i];
+        if ((*a)->rank < (*b)->rank) *a = one_like(g, *a, *b);
+        else *b = one_like(g, *b, *a);
+    }
     bool alike = true;                                          // a program takes one of two values; of other shapes, a side
     for (int i = 0; i < op->nout; i++) alike = alike && g_same_shape(results[0][i], results[1][i]);
     if (!alike && by_trip(g, cond)) return op_error(op, "its sides have different shapes");
@@ -290,7 +301,7 @@ static bool looped(Trips *t, Node *trips, Node *cond, Node **carried, Node **sca
     bool go = true;
     if (trips == NULL && truth(t->op, after, &go) && go) return op_error(t->op, "never ends"), false;
     results[0] = after != NULL ? g_reshape(g, after, 0, NULL) : g_i(g, EL_bool, 1);
-    for (int i = 0; i < t->ncarried; i++) results[1 + i] = now[i];
+    for (int i = 0; i < t->ncarried; i++) results[1 + i] = one_like(g, now[i], params[1 + i]);
     GBody body = {params, 1 + t->ncarried, results, 1 + t->ncarried + t->nscanned};
     Node *n = g_loop(g, trips, cond, carried, t->ncarried, &body);
     for (int i = 0; i < t->ncarried; i++) carried[i] = g_proj(g, n, i);

@@ -1083,6 +1083,16 @@ def own(m):
         body = [helper.make_node("Constant", [], ["row"], value=row), helper.make_node(op, ["v", "row"], ["y"])]
         m.functions.append(helper.make_function("local", name, ["v"], ["y"], body, [helper.make_opsetid("", m.opset)]))
         m.output(m.node(name, z, domain="local"))
+    # one number, [] here and [1] there: sides of an if, what a loop carries
+    def one(name, shape, value): return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.full(shape, value, "float32")))
+    def chosen(name, shape, value): return helper.make_graph([one(name, shape, value)], name, [], [helper.make_tensor_value_info(name, 1, shape)])
+    m.output(m.node("Add", m.node("If", flag, then_branch=chosen("scalar", [], 2), else_branch=chosen("single", [1], 3)), z))
+    steps = [helper.make_node("Add", ["sum", "sum"], ["twice"]), one("unit", [1], 1), helper.make_node("Add", ["twice", "unit"], ["next"]),
+             helper.make_node("Less", ["next", "limit"], ["wide"]), helper.make_node("Squeeze", ["wide"], ["go_on"])]
+    body = helper.make_graph(steps, "body", [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("go", 9, []), helper.make_tensor_value_info("sum", 1, None)],
+                             [helper.make_tensor_value_info("go_on", 9, []), helper.make_tensor_value_info("next", 1, None)])
+    m.input("limit", [], np.float32(1000))
+    m.output(m.node("Reshape", m.node("Loop", "", m.const(np.array(True)), m.node("ReduceMax", z, keepdims=0), body=body), m.const(np.array([1]))))
 
 
 if __name__ == "__main__":
