@@ -137,6 +137,7 @@ struct Device {
     struct DeviceOpening *opening;     // it is being started on another thread; NULL: it is ready
     DeviceFill junk;                   // emu: what registers, shared and local memory hold before a write
     uint64_t   junk_seed;              //      (FILL_ZERO means random)
+    uint64_t   order_seed;             // emu: order of warps, and when asynchronous copies take effect; 0: in turns, as late as may be
     bool       check_races;            // emu: off is faster; on by default
     bool       allow_uninitialised;    // emu: shared memory may be read that nothing wrote
     bool       in_order;               // emu: one block after the other, so that sums by atomics come out alike each time

@@ -161,7 +161,7 @@ static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err) {
     EmuOptions options = {
         .junk_seed = d->junk_seed, .junk = (EmuFill)d->junk, .allow_races = !d->check_races,
         .allow_uninitialised = d->allow_uninitialised, .no_counters = true,
-        .threads = d->in_order ? 1 : 0, .early = l->early, .together = l->together, .partial = l->partial, .fixed = fixed, .n_fixed = (size_t)l->nfixed,
+        .order_seed = d->order_seed, .async = d->order_seed ? EMU_ASYNC_RANDOM : EMU_ASYNC_LATE, .threads = d->in_order ? 1 : 0, .early = l->early, .together = l->together, .partial = l->partial, .fixed = fixed, .n_fixed = (size_t)l->nfixed,
     };
     Prints *prints = e->print ? NULL : prints_new(stdout);
     options.print = e->print ? plain_print : keep_print;

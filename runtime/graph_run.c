@@ -192,6 +192,7 @@ bool plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *arg
     d->junk = junk_of(ctl);
     d->junk_seed = ctl->junk_seed;
     d->in_order = ctl->in_order;
+    d->order_seed = ctl->order_seed;
     RunStages *s = runtime_options(p->rt)->stages;
     bool fine = plan_place(p, err);
     double since = now_us();

@@ -179,6 +179,7 @@ static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err) {
     l->device->junk = junk_of(ctl);
     l->device->junk_seed = ctl->junk_seed;
     l->device->in_order = ctl->in_order;
+    l->device->order_seed = ctl->order_seed;
     return prepared_launch(l->device, &l->prepared, err) && l->device->ops->sync(l->device, err);
 }
 

@@ -384,7 +384,7 @@ GraphFailure stages_run(ModelStages *x, const StageTensor *in, const StageTensor
     double since = now_us(), known = stages_known(times);
     if (!device_ready(d, times ? &times->device_us : NULL, err)) return GRAPH_DEVICE;
     stages_lap_rest(times, RS_device, &since, &known);
-    if (ctl->junk_seed) d->junk = junk_of(ctl), d->junk_seed = ctl->junk_seed, d->in_order = ctl->in_order;
+    if (ctl->junk_seed) d->junk = junk_of(ctl), d->junk_seed = ctl->junk_seed, d->in_order = ctl->in_order, d->order_seed = ctl->order_seed;
     memset(x->known.dims, 0, sizeof *x->known.dims * (size_t)ndims);
     memset(x->known.bound, 0, sizeof *x->known.bound * (size_t)ndims);
     for (int i = 0; i < x->s->nvalues; i++) forget(&x->value[i]);

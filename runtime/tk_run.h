@@ -108,6 +108,7 @@ typedef struct RunControl {
     DeviceFill junk;                   // of unwritten outputs and dead lanes; FILL_ZERO: random
     uint64_t   junk_seed;
     bool       in_order;               // emu: one block after the other
+    uint64_t   order_seed;             // emu: its warps in another order, asynchronous copies at other times; 0: in turns, as late as may be
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
     ProfileText *profile;              // graphs: run again, launch by launch, and the times here (state is updated again)

@@ -103,7 +103,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
     X(0,   relative_to, CHOICE, "element|output",                                          C_ONNX, \
       "what --rtol is relative to: the element expected, or the largest of its output (default: element)") \
     X(0,   twice,     FLAG,   "",                                                          C_TEST, \
-      "run each kernel again with other junk where nothing may be read; results must be equal to the bit") \
+      "run each kernel again with other junk where nothing may be read, on emu in another order of warps too; results must be equal to the bit") \
     X('v', verbose,   FLAG,   "",                                                          C_TEST | C_ONNX | C_DIFF, \
       "a line for each test that passes, or value that agrees, too") \
     X(0,   diag,      CHOICE, "rich|short|json",                                           C_COMPILES, \

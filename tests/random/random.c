@@ -9,7 +9,7 @@
 // place of the emulator.
 //
 // Each runs four times: on eval and on emu, twice each, with other junk in dead lanes, beyond every view and in
-// outputs before they are written. An output without float sums must have the same bits in all four; one with
+// outputs before they are written, and another order of warps. An output without float sums must have the same bits in all four; one with
 // them the same bits in both runs of a device, and between the devices differ by no more than eval's bound
 // says. Even seeds are compiled with --math=strict: then eval runs the kernel as it was built, before any pass.
 // What fails is tried again one output at a time, and printed with the command that runs it alone.
@@ -74,7 +74,8 @@ static bool launch(Runtime *rt, const Program *p, const TKernel *k, uint64_t see
     RunControl ctl = {.on_eval = on_eval,
                       .bounds = on_eval,
                       .junk = turn ? FILL_INF : FILL_NAN,
-                      .junk_seed = turn ? 0x5eed0002 : 0x5eed0001};
+                      .junk_seed = turn ? 0x5eed0002 : 0x5eed0001,
+                      .order_seed = turn ? seed | 1 : 0};
     bool ok = true;
     int n = 0;
     for (int i = 0; i < k->nparams && ok; i++) {
