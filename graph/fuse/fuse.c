@@ -55,7 +55,9 @@ static int passing(State *s, const Node *n) {
         bool row = f->kind == F_ROWS && s->reduces[n->id] && fuse_used_axes(p->at.at[i].coord, n->rank) == f->rows;
         // what a product makes on the way, by the kernel of what is made of it, in the same order: a cell's state
         bool made = f->kind == F_MAP && !f->beside.n && f->parts < 0 && !s->reduces[n->id] && (n->kind == G_ew || n->kind == G_cast) && in_order(s, n, f, p->at.at[i].coord);
-        if ((heavy || s->result[n->id]) && !row && !made) continue;
+        // one number, by the kernel of another one: a scale, by that of the zero point
+        bool number = f->kind == F_MAP && !f->beside.n && n->rank == 0 && f->root->rank == 0 && n->kind == G_ew;
+        if ((heavy || s->result[n->id]) && !row && !made && !number) continue;
         if (f->kind == F_SCATTER || f->kind == F_PRODUCT || f->anchor || fuse_makes_part(s, f) || !fuse_covers(s, n, f, p->at.at[i].coord, all)) continue;
         bool cycle = false;                                  // .. or gathered from by the same kernel
         for (uint32_t k = 0; k < p->at.n; k++)

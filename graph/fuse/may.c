@@ -273,8 +273,9 @@ const char *fuse_element_refused(State *s, const Node *n) {
     if (several && s->gathers[n->id] && s->weight[n->id] > 0) return "several kernels use it, and it is gathered";
     bool statistics = several && s->heavy[n->id] && !s->epilogue[n->id] && own_weight(s, n) <= CHEAP &&
                       of_statistics(s, n, g_count(s->g, n), CHEAP);
-    if (several && s->heavy[n->id] && !statistics) return "several kernels use it, and a product or reduction is in it";
-    if (several && (s->deep[n->id] || s->weight[n->id] > CHEAP)) return "several kernels use it, and it is not cheap";
+    bool converted = n->kind == G_cast && n->rank == 0 && elem_is_int((Elem)n->src[0]->elem);      // one number, in another type
+    if (several && s->heavy[n->id] && !statistics && !converted) return "several kernels use it, and a product or reduction is in it";
+    if (several && !converted && (s->deep[n->id] || s->weight[n->id] > CHEAP)) return "several kernels use it, and it is not cheap";
     if (!several && p->at.n > MAX_PLACES && s->weight[n->id] > FREE) return "it is needed at many places";
     for (uint32_t i = 0; i < p->at.n; i++) {
         FGroup *f = fuse_group_at(s, p->at.at[i].group);

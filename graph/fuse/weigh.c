@@ -40,7 +40,8 @@ void fuse_weigh(State *s) {
         for (uint32_t k = 0; k < n->nsrc; k++) s->constant[i] &= s->constant[n->src[k]->id];
         for (uint32_t k = 0; k < n->nsrc && !free_source; k++) {
             uint32_t from = n->src[k]->id;
-            w += s->deep[from] && s->users[from] > 2 ? 0 : s->weight[from];      // will be stored
+            bool once = n->src[k]->rank == 0 && n->rank > 0;                     // one number is computed once for all elements
+            w += once || (s->deep[from] && s->users[from] > 2) ? 0 : s->weight[from];      // .. or will be stored
             s->heavy[i] |= s->heavy[n->src[k]->id];
             s->deep[i] |= s->deep[n->src[k]->id];
             s->reduces[i] |= s->reduces[from] && (s->constant[i] || !s->constant[from]);      // of weights: made once

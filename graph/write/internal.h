@@ -79,6 +79,8 @@ typedef struct KStore { const Node *node; const Ix *coord; KExpr *value; int par
 
 typedef struct KAlong { const Node *node; KExpr *arg; int axis; const char *value, *places; } KAlong;   // a scan or sort
 
+typedef struct KLoop { int axis; const Node *reduces; } KLoop;                   // a loop over one axis, and what it has
+
 typedef struct KMemo { const Node *node; const Ix *coord; KExpr *e; } KMemo;     // a node at a place
 
 typedef struct KAlias { Ix of; const char *name; } KAlias;
@@ -100,6 +102,7 @@ typedef struct Kernel {
     int     turned;              // .. the root's axis that moves there where that is not its last one; -1: it is
     Ix      looped;              // the extent that rows are too long with: a loop, so many at a time; NULL: they fit
     int64_t looped_by;
+    VEC(KLoop) loops;            // of reductions, each as it is complete
     int64_t side;                // rows side by side in memory, a tile of them; 1: columns are innermost
     KAxis   axis[MAX_KAXES];     // by the number of their index axis
     int     naxes, nvalues;      // in use: 0 .. naxes - 1, and KAXIS_VALUES ..

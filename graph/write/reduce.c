@@ -8,17 +8,42 @@ static const char *const reduce_text[GR_COUNT] = {"sum", "prod", "max", "min", "
 
 enum { COLUMN = 256 };
 
-// An axis for a stretch of reduced dimensions: one that is there already (so that what is computed along it is shared), or
-// a new one.
-static int reduced_axis(Kernel *k, Ix extent, uint64_t taken, bool arg) {
+// Is what `of` says, or what is computed of it here, in n?
+static bool made_of(const Kernel *k, const Node *n, const Node *of, bool *seen) {
+    if (n == of) return true;
+    if (seen[n->id] || k_in_memory(k, n)) return false;
+    seen[n->id] = true;
+    for (uint32_t i = 0; i < n->nsrc; i++)
+        if (made_of(k, n->src[i], of, seen)) return true;
+    return false;
+}
+
+// A loop that reduces something else along such an axis, and that n's reduction needs nothing of: one loop for both. -1: there is none.
+static int loop_beside(Kernel *k, const Node *n, const KAxis *as) {
+    for (uint32_t i = 0; i < k->loops.n; i++) {
+        const KAxis *a = &k->axis[k->loops.at[i].axis];
+        bool apart = a->extent == as->extent && a->by == as->by;
+        for (uint32_t j = 0; j < k->loops.n && apart; j++)
+            apart = k->loops.at[j].axis != k->loops.at[i].axis || !made_of(k, n->src[0], k->loops.at[j].reduces, NEW_N(k->arena, bool, k->g->nodes.n));
+        if (apart) return k->loops.at[i].axis;
+    }
+    return -1;
+}
+
+// An axis for a stretch of reduced dimensions, all that n reduces or one of several: one that is there already (so that what is computed
+// along it is shared), or a new one.
+static int reduced_axis(Kernel *k, const Node *n, bool all, Ix extent, uint64_t taken, bool arg) {
     for (int i = 0; i < k->naxes; i++)
         if (k->axis[i].kind == A_FULL && k->axis[i].extent == extent && !(taken >> i & 1)) return i;
     if (k->reduces == R_TAPS) return k_axis(k, A_LOOP, extent, 0, "r");
-    if (k->reduces == R_COLUMNS && extent->kind == IX_CONST && extent->value > COLUMN)
-        return k_axis(k, A_LOOP_TILE, extent, COLUMN / 2, "k");
-    int64_t side = k->side > 1 ? k->side : 1;
-    bool full = (k_fits(extent) && extent != k->looped && (side == 1 || extent->kind == IX_CONST)) || arg;
-    return k_axis(k, full ? A_FULL : A_LOOP_TILE, extent, full ? 0 : extent == k->looped ? k->looped_by : 2048 / side, "k");
+    int64_t side = k->side > 1 ? k->side : 1, by = extent == k->looped ? k->looped_by : 2048 / side;
+    bool column = k->reduces == R_COLUMNS && extent->kind == IX_CONST && extent->value > COLUMN;
+    bool shared_out = k->fg->root->rank == 0 && extent->kind != IX_CONST;        // all of a tensor, however large: a loop can have parts
+    bool full = !column && ((k_fits(extent) && extent != k->looped && (side == 1 || extent->kind == IX_CONST) && !shared_out) || arg);
+    if (full) return k_axis(k, A_FULL, extent, 0, "k");
+    KAxis loop = {.kind = A_LOOP_TILE, .extent = extent, .by = column ? COLUMN / 2 : by};
+    int beside = all && !arg ? loop_beside(k, n, &loop) : -1;
+    return beside >= 0 ? beside : k_axis(k, A_LOOP_TILE, extent, loop.by, "k");
 }
 
 // The place in the source that `coord` of the result and an axis for each stretch of what is reduced make; the axes to `proto`.
@@ -38,7 +63,7 @@ static bool reduced_at(Kernel *k, const Node *n, const Ix *coord, KExpr *proto, 
         Ix extent = ix_product(g, src->shape + i, end - i), place = ix(g, 0);
         if (!extent) return false;
         if (!ix_is(extent, 1)) {
-            int a = reduced_axis(k, extent, taken, arg);
+            int a = reduced_axis(k, n, end - i == __builtin_popcount(n->reduce.axes), extent, taken, arg);
             if (a < 0) return false;
             taken |= UINT64_C(1) << a;
             proto->axes[proto->naxes++] = a;
@@ -110,6 +135,7 @@ KExpr *k_reduce(Kernel *k, const Node *n, const Ix *coord) {
     proto.arg[0] = e;
     KExpr *r = k_expr(k, proto);
     for (int i = 0; i < r->naxes; i++) r->mask &= ~(UINT64_C(1) << r->axes[i]);
+    if (r->naxes == 1 && !arg && k->axis[r->axes[0]].kind == A_LOOP_TILE) vec_push(k->arena, &k->loops, ((KLoop){r->axes[0], n}));
     if (!arg) return (Elem)n->elem == EL_bool && proto.elem != EL_bool ? k_sized(k, r, EL_bool) : r;
     return k_sized(k, n->reduce.last ? from_end(k, k->axis[proto.axes[0]].extent, r) : r, EL_i64);
 }

@@ -212,10 +212,9 @@ static void put_place(Kernel *k, KScope *loop, const KExpr *e, const char *name,
     buf_printf(to, "%s = %s(%s, %s);\n", best, e->fmt + 3, best, one);
 }
 
-// A reduction over an axis too long for a tile, or over a few elements one after the other: a loop, with a variable
-// that it leaves.
-static char *loop_text(Kernel *k, KScope *s, KExpr *e) {
-    const char *name = k_name(k, suggestion(e)), *axes = k_tile_axes(k, e->mask), *start = start_value(e->fmt, e->elem);
+// `var total: f32 = 0.0;`, of which a loop's reduction is made. The name of the value that a place must beat, or NULL.
+static const char *loop_var(Kernel *k, KScope *s, KExpr *e, const char *name) {
+    const char *axes = k_tile_axes(k, e->mask), *start = start_value(e->fmt, e->elem);
     const char *best = finds_place(e) ? k_name(k, strcmp(e->fmt, "argmax") == 0 ? "top" : "least") : NULL;
     k_indent(s);
     if (best) {
@@ -225,6 +224,30 @@ static char *loop_text(Kernel *k, KScope *s, KExpr *e) {
         else buf_printf(s->to, "var %s: %s = %s;  var %s: i32 = 0;\n", best, elem_name(of), start, name);
     } else if (axes[0]) buf_printf(s->to, "var %s = full(%s as %s, %s);\n", name, start, elem_name(e->elem), axes);
     else buf_printf(s->to, "var %s: %s = %s;\n", name, elem_name(e->elem), start);
+    return best;
+}
+
+static void loop_step(Kernel *k, KScope *loop, KExpr *e, const char *name, const char *best) {
+    const char *arg = k_operand(k, loop, e->arg[0], P_TERNARY), *along = over(k, e);
+    Buf *to = loop->to;
+    k_indent(loop);
+    if (best) put_place(k, loop, e, name, best, arg, along);
+    else if (!along[0]) put_joined(to, e->fmt, name, arg);
+    else if (strcmp(e->fmt, "sum") == 0) buf_printf(to, "%s += sum(%s over %s);\n", name, arg, along);
+    else if (strcmp(e->fmt, "prod") == 0) buf_printf(to, "%s *= prod(%s over %s);\n", name, arg, along);
+    else if (strcmp(e->fmt, "any") == 0) buf_printf(to, "%s = %s || any(%s over %s);\n", name, name, arg, along);
+    else if (strcmp(e->fmt, "every") == 0) buf_printf(to, "%s = %s && every(%s over %s);\n", name, name, arg, along);
+    else buf_printf(to, "%s = %s(%s, %s(%s over %s));\n", name, e->fmt, name, e->fmt, arg, along);
+}
+
+// Of one loop: reductions along the same axis, which need nothing of each other (reduce.c).
+static bool same_loop(const KExpr *e, const KExpr *x) {
+    return x != e && x->op == E_REDUCE && x->uses && !x->name && x->naxes == 1 && e->naxes == 1 && x->axes[0] == e->axes[0];
+}
+
+// A reduction over an axis too long for a tile, or over a few elements one after the other: a loop, with a variable
+// that it leaves; and those that the loop has beside it.
+static char *loop_text(Kernel *k, KScope *s, KExpr *e) {
     Buf inside = {0}, head = {0};
     KScope loop = {&inside, 0, s, s->indent + 1};
     bool first = true;
@@ -237,23 +260,22 @@ static char *loop_text(Kernel *k, KScope *s, KExpr *e) {
         if (a->kind == A_LOOP_TILE) buf_printf(&head, " by %" PRId64, a->by);
         first = false;
     }
-    const char *arg = k_operand(k, &loop, e->arg[0], P_TERNARY), *along = over(k, e);
-    k_indent(&loop);
-    if (best) put_place(k, &loop, e, name, best, arg, along);
-    else if (!along[0]) put_joined(&inside, e->fmt, name, arg);
-    else if (strcmp(e->fmt, "sum") == 0) buf_printf(&inside, "%s += sum(%s over %s);\n", name, arg, along);
-    else if (strcmp(e->fmt, "prod") == 0) buf_printf(&inside, "%s *= prod(%s over %s);\n", name, arg, along);
-    else if (strcmp(e->fmt, "any") == 0) buf_printf(&inside, "%s = %s || any(%s over %s);\n", name, name, arg, along);
-    else if (strcmp(e->fmt, "every") == 0) buf_printf(&inside, "%s = %s && every(%s over %s);\n", name, name, arg, along);
-    else buf_printf(&inside, "%s = %s(%s, %s(%s over %s));\n", name, e->fmt, name, e->fmt, arg, along);
+    const char *name = k_name(k, suggestion(e)), *best = loop_var(k, s, e, name);
+    loop_step(k, &loop, e, name, best);
+    for (uint32_t i = 0; i < k->exprs.n; i++) {
+        KExpr *x = k->exprs.at[i];
+        if (!same_loop(e, x)) continue;
+        const char *also = k_name(k, suggestion(x));
+        loop_step(k, &loop, x, also, loop_var(k, s, x, also));
+        x->name = also;
+    }
     k_indent(s);
     buf_printf(s->to, "%s {\n%s", head.p, inside.p);
     k_indent(s);
     buf_puts(s->to, "}\n");
     buf_free(&inside);
     buf_free(&head);
-    e->name = name;
-    return (char *)name;
+    return (char *)(e->name = name);
 }
 
 // How a dot multiplies its operands: f32 as three products of tf32, unless the graph asks for one.

@@ -235,7 +235,7 @@ static void put_element(Buf *to, const Node *n, uint64_t i) {
     }
 }
 
-enum { LINE = 8, FEW_ELEMENTS = 16, MOST_ELEMENTS = 1 << 22 };     // written out where the file has them, too; where it has not
+enum { FEW_ELEMENTS = 16, MOST_ELEMENTS = 1 << 22 };     // written out where the file has them, too; where it has not
 
 // A constant: by its name in the file of weights, or by its elements.
 static bool put_constant(Writer *w, const Node *typed, Value *v) {
@@ -245,6 +245,7 @@ static bool put_constant(Writer *w, const Node *typed, Value *v) {
     v->name = k_name(w->scope, g_identifier(w->g->arena, n->name, "constant"));
     v->rank = n->rank;
     v->shape = n->shape;
+    size_t line = w->lets.n;
     buf_printf(&w->lets, "    let %s: ", v->name);
     if (named) {
         put_type(w, &w->lets, typed, n->rank, n->shape);
@@ -266,8 +267,13 @@ static bool put_constant(Writer *w, const Node *typed, Value *v) {
     }
     buf_printf(&w->lets, " = values<%s>(", elem_name((Elem)typed->elem));
     for (uint64_t i = 0; i < count; i++) {
-        if (i || count > LINE) buf_puts(&w->lets, i == 0 ? "\n        " : i % LINE ? ", " : ",\n        ");
-        put_element(&w->lets, n, i);
+        Buf text = {0};
+        put_element(&text, n, i);
+        bool room = w->lets.n - line + text.n < WIDTH;
+        if (i) buf_puts(&w->lets, room ? ", " : ",\n        ");
+        if (!room) line = w->lets.n - 8;
+        buf_add(&w->lets, text.p, text.n);
+        buf_free(&text);
     }
     buf_puts(&w->lets, ");\n");
     return true;

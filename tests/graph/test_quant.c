@@ -70,6 +70,19 @@ static void fused(void **state) {
     g = graph_new("t");                                                // a zero point on the left
     becomes(times(floats(bytes("x", EL_u8, 4, 32), 131, g_f(g, EL_f32, 0.5)), floats(weight(), 0, per_row(8))), EL_u8,
             EL_i8, EL_i32);
+    g = graph_new("t");                                                // .. on the right, and on both sides
+    becomes(times(floats(bytes("x", EL_i8, 4, 32), 0, g_f(g, EL_f32, 0.5)), floats(weight(), 3, per_row(8))), EL_i8,
+            EL_i8, EL_i32);
+    g = graph_new("t");
+    becomes(times(floats(bytes("x", EL_u8, 4, 32), 131, g_f(g, EL_f32, 0.5)), floats(weight(), 3, per_row(8))), EL_u8,
+            EL_i8, EL_i32);
+    g = graph_new("t");                                                // .. about which bytes are signed
+    becomes(times(floats(bytes("x", EL_i8, 4, 32), 0, g_f(g, EL_f32, 0.5)),
+                  floats(g_const(g, EL_u8, 2, (int64_t[]){8, 32}, weights), 128, per_row(8))), EL_i8, EL_i8, EL_i32);
+    g = graph_new("t");                                                // .. found when the model runs
+    becomes(g_contract(g, g_ew2(g, EW_sub, g_cast(g, bytes("x", EL_u8, 4, 32), EL_i32), g_cast(g, g_input(g, "z", EL_u8, 0, NULL), EL_i32)),
+                       g_cast(g, weight(), EL_i32), 0, 1, 1, 1, EL_i32, EL_i32),
+            EL_u8, EL_i8, EL_i32);
     g = graph_new("t");                                                // a scale for each row of the left
     becomes(times(floats(bytes("x", EL_i8, 4, 32), 0, per_row(4)), floats(weight(), 0, g_f(g, EL_f32, 2))), EL_i8,
             EL_i8, EL_i32);
@@ -92,9 +105,6 @@ static void left_alone(void **state) {
     becomes(times(floats(bytes("x", EL_i8, 4, 32), 0, g_f(g, EL_f32, 0.5)),
                   floats(weight(), 0, g_input(g, "s", EL_f32, 1, S(ix(g, 32))))),
             EL_f32, EL_f32, EL_f32);
-    g = graph_new("t");                                                // a zero point on the right
-    becomes(times(floats(bytes("x", EL_i8, 4, 32), 0, g_f(g, EL_f32, 0.5)), floats(weight(), 3, per_row(8))), EL_f32,
-            EL_f32, EL_f32);
     g = graph_new("t");                                                // a zero point, and a right operand that is computed
     becomes(times(floats(bytes("x", EL_u8, 4, 32), 5, g_f(g, EL_f32, 0.5)),
                   floats(bytes("w", EL_i8, 8, 32), 0, per_row(8))),

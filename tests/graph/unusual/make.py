@@ -1095,6 +1095,26 @@ def own(m):
     m.output(m.node("Reshape", m.node("Loop", "", m.const(np.array(True)), m.node("ReduceMax", z, keepdims=0), body=body), m.const(np.array([1]))))
 
 
+@case
+def dynamic(m):
+    """As ONNX Runtime's quantize_dynamic leaves networks: scales and zero points that the data say, weights about 0, 128 and anything else."""
+    def bytes(*shape, dtype="int8"):
+        return m.const(m.rng.integers(*((-127, 128) if dtype == "int8" else (0, 256)), shape).astype(dtype))
+    def product(op, x, w, zero=None, scale=0.01, **how):
+        q, s, z = m.node("DynamicQuantizeLinear", x, outs=3)
+        y = m.node("Cast", m.node(op, q, w, z, *([] if zero is None else [m.const(zero)]), **how), to=1)
+        return m.node("Mul", y, m.node("Mul", s, m.const(np.float32(scale))))
+    x = m.floats("x", ["batch", "seq", 20], [2, 7, 20])
+    y = m.node("Relu", product("MatMulInteger", x, bytes(20, 24)))
+    y = m.node("Relu", product("MatMulInteger", y, bytes(24, 16, dtype="uint8"), np.uint8(128), 1e-3))
+    m.output(product("MatMulInteger", y, bytes(16, 12, dtype="uint8"), np.uint8(77), 1e-3))
+    m.output(product("MatMulInteger", y, bytes(16, 12), m.rng.integers(-9, 10, 12).astype("int8"), 1e-3))
+    p = m.floats("p", ["batch", 3, "H", "W"], [2, 3, 11, 9])
+    p = m.node("Relu", product("ConvInteger", p, bytes(8, 3, 3, 3), pads=[1, 1, 1, 1]))
+    m.output(product("ConvInteger", p, bytes(8, 8, 3, 3, dtype="uint8"), np.uint8(128), 1e-3, pads=[0, 1, 2, 1], strides=[2, 2]))
+    m.output(product("ConvInteger", p, bytes(6, 8, 1, 1, dtype="uint8"), np.uint8(120), 1e-3))
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name, OPSETS.get(name, 17))
