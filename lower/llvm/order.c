@@ -146,11 +146,14 @@ static bool other_trips(const Op *x, const Op *y, const Op *loop) {
     return false;
 }
 
+static bool of_one_kind(const Op *was, const Op *op) {
+    return was->code == OP_T_atomic && op->code == OP_T_atomic && was->sub == op->sub && was->sub != TA_xchg && was->sub != TA_cas;
+}
+
 // Another thread may have what `op` touches from `was`, of the same trip (no loop) or an earlier one.
 static bool conflict(Facts *f, const Op *was, const Op *op, const Op *loop) {
     if (was->code == OP_T_load && op->code == OP_T_load) return false;
-    if (was->code == OP_T_atomic && op->code == OP_T_atomic && was->sub == op->sub && was->sub != TA_xchg && was->sub != TA_cas)
-        return false;
+    if (of_one_kind(was, op)) return false;
     if (loop ? other_trips(was, op, loop) : was == op || other_places(f, was, op)) return false;
     Place x = place_of(was), y = place_of(op);
     return !same_thread(f, &x, &y, loop);
@@ -217,8 +220,7 @@ static int pointer_of(const Val *p) {
 }
 
 static bool pointers_meet(const Op *was, const Op *op, const Op *loop) {
-    if (!by_pointer(was) || (was->code == OP_T_ptrload && op->code == OP_T_ptrload)) return false;
-    if (was->code == OP_T_atomic && op->code == OP_T_atomic) return false;
+    if (!by_pointer(was) || (was->code == OP_T_ptrload && op->code == OP_T_ptrload) || of_one_kind(was, op)) return false;
     const Val *x = was->in[0], *y = op->in[0];
     int        p = pointer_of(x), q = pointer_of(y);
     if (p != q && p >= 0 && q >= 0) return false;
