@@ -217,7 +217,7 @@ GDonation graph_donation(const Graph *g, int i) {
     const GDonated *d = &g->donated.at[i];
     GDonation r = {d->output, d->input, d->refused, d->axis, -1, -1};
     if (!d->refused) r.state = input_number(g, d->state);
-    if (!d->refused && d->axis >= 0) r.rows = rows_number(g, d);
+    if (d->axis >= 0) r.rows = rows_number(g, d);
     return r;
 }
 

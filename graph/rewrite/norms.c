@@ -228,9 +228,7 @@ static bool norm_before(const Norms *s, const Node *c, Linear *v, Ix *at) {
 // Is the term what takes the mean from x, scaled as x is?
 static bool takes_mean(const Norms *s, const Linear *v, int term) {
     const Factors *f = &v->term[term];
-    if (!v->minus[term] || f->n != v->of_x.n + 1 || f->under[0] || !mean_of(s, f->at[0], v->x)) return false;
-    for (int i = 0; i < v->of_x.n; i++) if (f->at[i + 1] != v->of_x.at[i] || f->under[i + 1] != v->of_x.under[i]) return false;
-    return true;
+    return v->minus[term] && f->n == v->of_x.n + 1 && mean_of(s, f->at[0], v->x);       // what comes later scales both: as many are the same
 }
 
 // ---- the product without it -------------------------------------------------------------------------------------------

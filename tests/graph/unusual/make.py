@@ -1023,6 +1023,22 @@ def norms(m):
 
 
 @case
+def nearly(m):
+    """What is made as norms are, between products, and is none: of cubes, of a mean scaled otherwise than the row, another row's, or of too many; a sum about another row's mean."""
+    h, o, one = (m.node("MatMul", m.floats(name, [2, 40, 16]), m.weight(16, 64)) for name in ("x", "y", "z"))
+    def number(v): return m.const(np.float32(v))
+    def mean(v): return m.node("ReduceMean", v, axes=[2], keepdims=1)
+    def root(v, by=1): return m.node("Sqrt", m.node("Add", v, number(by)))
+    def end(v, out): m.output(m.node("MatMul", v, m.weight(64, 8), out=out))
+    def square(v): return m.node("Mul", v, v)
+    end(m.node("Div", h, root(square(mean(m.node("Pow", h, number(3)))))), "cubes")
+    end(m.node("Sub", m.node("Div", o, root(mean(square(o)))), m.node("Div", m.node("Add", mean(o), number(3)), root(mean(square(o)), 8))), "scales")
+    end(m.node("Sub", m.node("Mul", one, root(mean(square(one)))), m.node("Mul", mean(one), root(mean(square(one)), 50))), "means")
+    end(m.node("Div", m.node("Sub", h, mean(o)), root(mean(square(m.node("Sub", h, mean(o)))))), "others")
+    end(m.node("Mul", m.node("Sub", one, m.node("Div", m.node("ReduceSum", one, m.const(np.array([2])), keepdims=1), number(32))), root(mean(square(one)))), "many")
+
+
+@case
 def sinks(m):
     """A column of its own beside the scores of queries and keys, those before and those that come, before their softmax: how many there are is a sum of names and one, and no tensor's."""
     q, past, k = m.floats("q", ["B", 2, "S", 8], [2, 2, 3, 8]), m.floats("past", ["B", 2, "P", 8], [2, 2, 4, 8]), m.floats("k", ["B", 2, "S", 8], [2, 2, 3, 8])
