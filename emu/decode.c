@@ -340,7 +340,7 @@ uint32_t dec_src(Dec *d, uint32_t i, Type t) { return dec_src_op(d, dec_op(d, i)
 
 uint32_t dec_dst_op(Dec *d, const Operand *o, Type t) {
     if (t == T_pred) return dec_pred_dst(d, o);
-    if (o->kind == O_SINK && d->known && !(d->traits & TRAIT_SINKS)) dec_error(d, "`%.*s` needs a register for its result, not `_`", (int)d->name.n, d->name.s);
+    if (o->kind == O_SINK && d->known && !(d->traits & TRAIT_SINKS) && !d->vector) dec_error(d, "`%.*s` needs a register for its result, not `_`", (int)d->name.n, d->name.s);
     if (o->kind == O_SINK) return dec_temp(d, t);
     if (o->kind != O_REG) dec_error(d, "the destination needs to be a register");
     if (!o->sym) dec_error(d, "`%.*s` cannot be written", (int)o->name.n, o->name.s);

@@ -84,5 +84,7 @@ static inline uint32_t sparse_column(const uint32_t meta[32], uint32_t room, uin
 // x_mma.c: registers of operand i, as slots.
 void VARIANT(fragment)(Dec *, uint32_t i, Type, bool write, uint32_t want, uint32_t *slots, uint32_t *n);
 #define fragment VARIANT(fragment)
+// What the registers of a product's sums are of: floats, which may be constants too, or bits.
+static inline Type sum_register(Type t) { return t == T_f32 || t == T_f64 ? t : T_b32; }
 
 #endif

@@ -147,7 +147,7 @@ static Operand number(Reader *r) {
     while (p < end && n < 60) {
         if (isalnum((unsigned char)*p)) {
             if (!hex && (*p == 'e' || *p == 'E')) is_float = true;
-        } else if (*p == '.' && !hex && p + 1 < end && isdigit((unsigned char)p[1])) is_float = true;
+        } else if (*p == '.' && !hex && !is_float) is_float = true;                 // 0.5, .5 and 5.
         else if ((*p == '+' || *p == '-') && is_float && n && (text[n - 1] | 32) == 'e') {}
         else break;
         text[n++] = *p++;

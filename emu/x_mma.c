@@ -281,10 +281,10 @@ static void decode_quads(Dec *d, Mma *t) {
     u32 slots[32], n = 0;
     t->nd = t->d == T_f16 ? 4 : 8, t->nc = t->c == T_f16 ? 4 : 8;
     dec_count(d, 4, 4);
-    fragment(d, 0, T_b32, true, t->nd, slots, &n);
+    fragment(d, 0, sum_register(t->d), true, t->nd, slots, &n);
     fragment(d, 1, T_b32, false, 2, slots, &n);
     fragment(d, 2, T_b32, false, 2, slots, &n);
-    fragment(d, 3, T_b32, false, t->nc, slots, &n);
+    fragment(d, 3, sum_register(t->c), false, t->nc, slots, &n);
     Insn *in = dec_emit(d, x_quads);
     in->extra = t;
     memcpy(dec_list(d, in, n), slots, n * sizeof *slots);
@@ -341,10 +341,10 @@ static void decode_mma(Dec *d) {
     dec_count(d, count, count);
     u32 slots[64], n = 0;
     Type wide = t->a == T_f64 ? T_f64 : T_b32;
-    fragment(d, 0, wide, true, t->nd, slots, &n);
+    fragment(d, 0, sum_register(t->d), true, t->nd, slots, &n);
     fragment(d, 1, wide, false, t->na, slots, &n);
     fragment(d, 2, wide, false, t->nb, slots, &n);
-    fragment(d, 3, wide, false, t->nc, slots, &n);
+    fragment(d, 3, sum_register(t->c), false, t->nc, slots, &n);
     if (t->sparse) {
         fragment(d, 4, T_b32, false, 1, slots, &n);
         u32 bits = t->room == 32 ? 2 * t->k : t->room == 4 ? t->k / 2 : t->k, most = bits == 16 ? 3 : bits == 32 ? 1 : 0;

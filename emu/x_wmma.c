@@ -147,7 +147,7 @@ static Matrix matrix(Dec *d, u32 part, u32 m, u32 n, u32 k, Type t) {
 static void registers(Dec *d, u32 i, const Matrix *x, bool write, u32 *slots, u32 *n) {
     const Operand *o = dec_op(d, i), *items = o->kind == O_VEC ? o->items : o;
     u32 have = o->kind == O_VEC ? o->n : 1;
-    Type t = x->type == T_f64 ? T_f64 : T_b32;
+    Type t = sum_register(x->type);
     if (have != x->regs) dec_error(d, "operand %u has %u registers; this wmma has %u", i + 1, have, x->regs);
     for (u32 k = 0; k < have; k++) slots[(*n)++] = write ? dec_dst_op(d, &items[k], t) : dec_src_op(d, &items[k], t);
 }

@@ -83,6 +83,10 @@ static void errors(void **state) {
     refuses(HEAD ".visible .entry k() { .reg .f64 %d<2>; .reg .b32 %r<2>; ld.global.b32 %r1, [%d1]; ret; }", "`%d1` cannot hold an address");
     refuses(HEAD ".visible .entry k() { .reg .b16 %h<2>; .reg .b32 %r<2>; .reg .b64 %a<2>; ld.v2.b16 {%h1, %r1}, [%a1]; ret; }", "`%h1` and `%r1` in one vector have other sizes");
     refuses(K("add.s32 _, %r1, %r2;"), "`add` needs a register for its result, not `_`");
+    refuses(K("ld.global.b32 _, [%rd1];"), "`ld` needs a register for its result, not `_`");
+    refuses(K("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1, _, %r2, _}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%r1, %r2, 0, 0};"),
+            "a constant of .f32 is a float");
+    refuses(K("mov.f32 %r1, 1.f;"), "line 6: `1.f` is not a number");
     refuses(K("neg.f32x2 %rd1, %rd2;"), "line 6: `neg` of .f32x2");
     refuses(K("createpolicy.cvt.L2.b32 %r1, %r2;"), "line 6: `createpolicy` needs .b64");
     refuses(K("mov.u64 %rd1, 99999999999999999999;"), "line 6: `99999999999999999999` does not fit into 64 bits");
@@ -131,6 +135,23 @@ static void oddities(void **state) {
     assert_int_equal(n, 24);
     emu_read(emu, f, at, 24);
     assert_true(f[0] == 1 && f[1] == 2 && f[2] == -3 && f[3] == 0.4f && f[5] == 0);
+    emu_destroy(emu);
+}
+
+// Floats that end with their point, and places in vectors: constants among a product's sums, results that nobody wants.
+static void places(void **state) {
+    (void)state;
+    EmuContext *emu = emu_create();
+    EmuModule *m = load_ptx(emu, HEAD ".visible .entry k(.param .u64 x) {\n.reg .b32 %r<4>; .reg .b64 %x; .reg .f32 %f<4>;\n"
+        "ld.param.u64 %x, [x]; mov.u32 %r1, 0x3C003C00;\n"
+        "ld.global.v4.f32 {_, %f0, _, %f1}, [%x]; add.f32 %f1, %f1, -3.;\n"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2, %f3, _, %f1}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f0, 0., %f1, 2.e1};\n"
+        "st.global.v4.f32 [%x], {%f2, %f3, %f1, 5.};\nret; }");
+    float f[4] = {1, 2, 3, 4};
+    u64 x = device(emu, "x", f, sizeof f);
+    run_clean(emu, m, "k", 1, 32, 0, (void *[]){&x}, NULL);
+    emu_read(emu, f, x, sizeof f);
+    assert_true(f[0] == 18 && f[1] == 16 && f[2] == 36 && f[3] == 5);
     emu_destroy(emu);
 }
 
@@ -190,6 +211,6 @@ static void damage(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(errors), cmocka_unit_test(not_text), cmocka_unit_test(oddities), cmocka_unit_test(damage)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(errors), cmocka_unit_test(not_text), cmocka_unit_test(oddities), cmocka_unit_test(places), cmocka_unit_test(damage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
