@@ -22,6 +22,7 @@ const char arg_help[] =
     "  NAME=iota:TYPE[SHAPE]             0, 1, 2, ...; iota(START,STEP): too\n"
     "  NAME=FILE.npy                     for an `out` parameter: where to save it (others: --save)\n"
     "  NAME=TYPE:FILE.npy                the file's u2 or u1 are bf16 or f8, or its numbers are to be converted\n"
+    "  NAME=box(64,32):SPEC              of PTX: the tensor map of a tensor, which brings boxes of 64 x 32; box(64,32,swizzle128): and tf32, too\n"
     "  NAME=NUMBER                       a scalar, or a tensor of rank 0: 5, -3, 0x10, 0.125, 1e-3, inf, nan, true, false\n"
     "TYPE is an element type of the language; SHAPE is 37,1000, or nothing for a tensor of rank 0.\n";
 

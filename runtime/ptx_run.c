@@ -5,6 +5,7 @@
 //     x=random:f32[1000]  y=zeros:f32[1000]   a tensor for 8 bytes: a copy on the device, and its address
 //     a=0.5  n=1000                           a number: of the parameter's type
 //     p=iota:f32[4]                           a tensor for as many bytes as it has (.b8 p[16]): by value
+//     a=box(64,32):random:bf16[256,128]       a tensor for 128 bytes: its tensor map, by value; for 8: the map's address
 //     p+0=x.npy  p+8=100  p+16=full(2):f64[]  what is in such a parameter, by its byte: an address, 4 bytes, a number of any type
 //
 // What a parameter points to, and whether the kernel writes there, PTX does not say: what has changed after the launch is a
@@ -154,7 +155,7 @@ typedef struct Piece {                 // an argument and where its bytes go: a 
     EmuParam   as;
     RunArg    *a;
     uint8_t   *to;
-    uint64_t   address;                // of a tensor; 0: by value
+    uint64_t   address, map;           // of a tensor, 0: by value; of its map, 0: none, or by value
     HostTensor before;                 // what it held
 } Piece;
 
@@ -203,9 +204,17 @@ static bool put_number(const EmuParam *p, const RunArg *a, void *to, Buf *err) {
     return true;
 }
 
+static bool is_pointer(const EmuParam *p) { return p->size == 8 && p->count == 1 && !elem_is_float(elem_of_param(p->type)); }
+
+static bool to_device(Raw *r, Piece *p, Buf *err) {
+    const HostTensor *t = &p->a->tensor;
+    p->address = r->dev->ops->alloc(r->dev, tensor_bytes(t), p->as.name, err);
+    return p->address && tensor_copy(&p->before, t, err) && r->dev->ops->write(r->dev, p->address, t->data, tensor_bytes(t), err);
+}
+
 static bool put_tensor(Raw *r, Piece *p, Buf *err) {
     const HostTensor *t = &p->a->tensor;
-    bool pointer = p->as.size == 8 && p->as.count == 1 && !elem_is_float(elem_of_param(p->as.type));
+    bool pointer = is_pointer(&p->as);
     if (!pointer && tensor_bytes(t) == p->as.size) { memcpy(p->to, t->data, p->as.size); return true; }
     if (!pointer) {
         buf_printf(err, "`%s` is ", p->as.name);
@@ -213,15 +222,31 @@ static bool put_tensor(Raw *r, Piece *p, Buf *err) {
         buf_printf(err, ", %u bytes by value: ", p->as.size);
         tensor_type_text(t, err);
         buf_printf(err, " has %zu", tensor_bytes(t));
+        if (p->as.size == sizeof(TensorMap)) buf_puts(err, "; if a tensor map is meant, it is `box(...):SPEC`");
         return false;
     }
-    p->address = r->dev->ops->alloc(r->dev, tensor_bytes(t), p->as.name, err);
+    bool ok = to_device(r, p, err);
     memcpy(p->to, &p->address, 8);
-    return p->address && tensor_copy(&p->before, t, err) && r->dev->ops->write(r->dev, p->address, t->data, tensor_bytes(t), err);
+    return ok;
+}
+
+static bool put_map(Raw *r, Piece *p, Buf *err) {
+    TensorMap map;
+    if (!is_pointer(&p->as) && p->as.size != sizeof map.bytes) {
+        buf_printf(err, "`%s` is ", p->as.name);
+        param_type(&p->as, err);
+        buf_printf(err, ": a tensor map has %zu bytes", sizeof map.bytes);
+        return false;
+    }
+    if (!to_device(r, p, err) || !ptx_map_make(r->dev, p->as.name, p->a, p->address, &map, err)) return false;
+    if (!is_pointer(&p->as)) { memcpy(p->to, map.bytes, sizeof map.bytes); return true; }
+    p->map = r->dev->ops->alloc(r->dev, sizeof map.bytes, "tensor map", err);
+    memcpy(p->to, &p->map, 8);
+    return p->map && r->dev->ops->write(r->dev, p->map, map.bytes, sizeof map.bytes, err);
 }
 
 static bool put_piece(Raw *r, Piece *p, Buf *err) {
-    if (!(p->a->scalar ? put_number(&p->as, p->a, p->to, err) : put_tensor(r, p, err))) return false;
+    if (!(p->a->box.rank ? put_map(r, p, err) : p->a->scalar ? put_number(&p->as, p->a, p->to, err) : put_tensor(r, p, err))) return false;
     if (p->a->save && !p->address) buf_printf(err, "`%s` is passed by value: there is nothing to save", p->as.name);
     return !p->a->save || p->address;
 }
@@ -243,7 +268,7 @@ static bool bind_part(Raw *r, const Names *names, RunArg *a, int *param, Buf *er
     for (int i = 0; i < r->n; i++)
         if (strcmp(r->piece[i].as.name, a->name) == 0 && a->only_saved && !r->piece[i].a->save) { r->piece[i].a->save = a->spec; return true; }
     if (!arg_load(a, err)) return false;
-    uint32_t size = a->scalar ? 4 : a->tensor.rank ? 8 : (uint32_t)tensor_bytes(&a->tensor);
+    uint32_t size = a->box.rank ? sizeof(TensorMap) : a->scalar ? 4 : a->tensor.rank ? 8 : (uint32_t)tensor_bytes(&a->tensor);
     if (!p || p->count == 1 || *stop || stop == plus + 1 || at < 0 || at + (long)size > (long)p->size) {
         buf_printf(err, "`%s`: NAME+BYTE=SPEC is a part of a parameter that is passed by value", a->name);
         if (p) buf_printf(err, "; `%s` has %u bytes, `%s` takes %u", p->name, p->count == 1 ? 0 : p->size, a->spec, size);
@@ -344,6 +369,7 @@ static bool run_raw(const PtxFile *f, Device *dev, const DeviceKernel *code, con
          dev->ops->launch(dev, &l, err) && dev->ops->sync(dev, err) && take_results(r, f, result, err);
     for (int i = 0; i < r->n; i++) {
         if (r->piece[i].address) dev->ops->free(dev, r->piece[i].address);
+        if (r->piece[i].map) dev->ops->free(dev, r->piece[i].map);
         tensor_free(&r->piece[i].before);
     }
     free(r);
@@ -358,6 +384,8 @@ static bool run_head(Device *dev, const DeviceKernel *code, const LaunchInfo *in
     Names names = {head_param, info, info->nparams};
     OpenLaunch l = {.device = dev, .info = info, .kernel = *code, .nargs = info->nparams};
     if (!match(info->kernel->s, &names, args, nargs, by, err)) return false;
+    for (int i = 0; i < nargs; i++)
+        if (args[i].box.rank) { buf_printf(err, "argument `%s`: what tkc compiled makes its tensor maps by itself; give the tensor alone", args[i].name); return false; }
     for (int p = 0; p < info->nparams; p++)
         if (by[p] && info->params[p].mode != PM_OUT && !arg_load(by[p], err)) return false;
     if (!args_bind(info->kernel, info->params, info->nparams, NULL, by, list, result, err)) return false;

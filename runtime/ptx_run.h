@@ -39,6 +39,11 @@ const LaunchInfo *ptx_head(const PtxFile *f, const EmuKernel *k);               
 void ptx_signature(const EmuKernel *k, Buf *out);
 // "path:12: words" of what the emulator said as "line 12: words".
 void ptx_place(const char *path, const char *message, Buf *out);
+// arg_parse for PTX: NAME=box(64,32):SPEC is a tensor map (ptx_map.c).
+bool ptx_arg_parse(const char *text, int position, uint64_t seed, RunArg *out, Buf *err);
+const char *arg_box_spec(const char *text);                                      // where box(...) begins, or NULL
+// The map of a's tensor, which lies at the address.
+bool ptx_map_make(Device *d, const char *name, const RunArg *a, uint64_t address, TensorMap *out, Buf *err);
 // Arguments are named as parameters are, or by their number: 0=SPEC; NAME+8=SPEC is a part of one that is passed by value.
 bool ptx_run(const PtxFile *f, Device *dev, const PtxLaunch *launch, RunArg *args, int nargs, RunResult *result, Buf *err);
 

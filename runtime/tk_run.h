@@ -26,6 +26,9 @@
 
 // ---- args.c --------------------------------------------------------------------------------------
 
+// box(64,32,swizzle128): of PTX's arguments, what a tensor map brings at once; dim[0] is of the outermost axis. rank 0: no map is meant.
+typedef struct ArgBox { int rank; uint32_t dim[5]; uint8_t swizzle; bool rounds; } ArgBox;
+
 typedef struct RunArg {                // one NAME=SPEC
     char       *name, *spec;           // owned
     bool        scalar;
@@ -35,6 +38,7 @@ typedef struct RunArg {                // one NAME=SPEC
     Elem        as;                    // is_path: "bf16:file.npy", else EL_none
     // made at once for random:, zeros:, ones:, iota:, full(V):, uniform(LO,HI):, randint(LO,HI):
     HostTensor  tensor;
+    ArgBox      box;
     bool        is_float, is_u64;      // is_u64: above INT64_MAX
     int64_t     ival;
     double      fval;

@@ -27,7 +27,9 @@ static int read_args(Run *r) {
         const char *text = i < opt->operands.n - 1 ? opt->operands.at[1 + i] : opt->arg.at[i - (opt->operands.n - 1)];
         Buf numbered = {0};
         if (is_ptx(opt) && strchr(text, '=') == NULL) buf_printf(&numbered, "%d=%s", r->n, text);      // by position
-        bool ok = arg_parse(numbered.n > 0 ? numbered.p : text, r->n, (uint64_t)opt->seed, &r->arg[r->n], &r->err);
+        const char *box = is_ptx(opt) ? NULL : arg_box_spec(text);
+        if (box != NULL) return wrong_use("`%s`: tensor maps are for PTX: FILE.ptx; what tkc compiles makes its own", box);
+        bool ok = (is_ptx(opt) ? ptx_arg_parse : arg_parse)(numbered.n > 0 ? numbered.p : text, r->n, (uint64_t)opt->seed, &r->arg[r->n], &r->err);
         buf_free(&numbered);
         if (!ok) return wrong_use("%s", r->err.p);
         r->n++;

@@ -41,7 +41,9 @@ const Command command_table[] = {
       "given with a file, else printed.\n"
       "PTX that tkc wrote is run as the kernel is: its head says what it takes. Any other entry takes its parameters in their order, as SPEC, or by "
       "NAME=SPEC or NUMBER=SPEC: a tensor is copied to the device and its address passed (by value, where the parameter is an array of as many bytes), a "
-      "number is of the parameter's type. NAME+BYTE=SPEC is a part of a struct that is passed by value: a tensor's address, a number of 4 bytes, or, as full(V):TYPE[], one of any type."
+      "number is of the parameter's type. NAME+BYTE=SPEC is a part of a struct that is passed by value: a tensor's address, a number of 4 bytes, or, as full(V):TYPE[], one of any type. "
+      "box(64,32):SPEC is a tensor map, by value where the parameter (or part) has 128 bytes, else its address: one number for each axis of the tensor, in its order, then "
+      "swizzle32, swizzle64, swizzle128, tf32."
       " --kernel may be a part of an entry's name. Blocks and threads are said by --grid, --block, --cluster, --shared and --cooperative, where the file does not. Memory that has changed is "
       "printed, or saved by --save. The emulator (--device=emu) checks every address, race and wait. Arguments:", arg_help,
       "tkc run softmax.tk x=random:f32[37,1000]\n"
