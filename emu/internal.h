@@ -340,6 +340,8 @@ struct Kernel {
     uint32_t  shared_end;         // static: an offset from SHARED_START
     uint32_t  dynamic_align;
     uint32_t  local_bytes;
+    uint32_t  min_blocks;         // .minnctapersm; 0 where not given
+    uint32_t  most_registers;     // that setmaxnreg.inc asks for; 0: there is none
     SharedVar *shared_vars;
     uint32_t  line;
 };

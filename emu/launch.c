@@ -115,6 +115,19 @@ static void warp_create(Warp *w, Block *b, uint32_t id, uint32_t index, uint32_t
     fill_specials(w);
 }
 
+static uint32_t registers_of_block(const Kernel *k) { return REGISTER_FILE / (k->min_blocks ? k->min_blocks : 1); }
+
+// Registers of a thread as its block begins, as ptxas 13.0 gives them to kernels that have setmaxnreg: as many as fit into the file, for whole
+// groups of four warps and as many blocks as .minnctapersm says, but no more than .maxnreg, or than setmaxnreg.inc ever asks for.
+static uint32_t registers_at_entry(const Kernel *k, uint32_t warps) {
+    const uint32_t *most = k->info.reqntid[0] ? k->info.reqntid : k->info.maxntid;
+    uint64_t said = (uint64_t)most[0] * most[1] * most[2], threads = said > warps * 32 ? said : warps * 32;
+    uint32_t n = (uint32_t)(registers_of_block(k) / ((threads + 127) / 128 * 128)) / REGISTER_UNIT * REGISTER_UNIT;
+    if (n > REGISTERS_PER_THREAD) n = REGISTERS_PER_THREAD;
+    if (k->info.maxnreg && k->info.maxnreg < n) n = k->info.maxnreg;
+    return k->most_registers && k->most_registers < n ? k->most_registers : n;
+}
+
 // Counts stand where what they count is there: what is half made can be taken down.
 static void cluster_fill(Cluster *c, Launch *launch, uint64_t index) {
     const uint32_t *n = launch->cluster, *g = launch->grid;
@@ -154,11 +167,8 @@ static void cluster_fill(Cluster *c, Launch *launch, uint64_t index) {
             b->atomic_vc = vc_new(c);
             for (int i = 0; i < NAMED_BARRIERS; i++) b->barriers[i].vc = vc_new(c);
         }
-        uint32_t per_thread = REGISTER_FILE / (warps * 32) / REGISTER_UNIT * REGISTER_UNIT;
-        if (per_thread > REGISTERS_PER_THREAD) per_thread = REGISTERS_PER_THREAD;
-        if (launch->kernel->info.maxnreg && launch->kernel->info.maxnreg < per_thread)
-            per_thread = launch->kernel->info.maxnreg;
-        b->free_registers = REGISTER_FILE - (int64_t)per_thread * warps * 32;
+        uint32_t per_thread = registers_at_entry(launch->kernel, warps);
+        b->free_registers = registers_of_block(launch->kernel) - (int64_t)per_thread * warps * 32;
         for (uint32_t i = 0; i < warps; i++) {
             Warp *w = b->warps[i] = &c->warps[r * warps + i];
             warp_create(w, b, i, r * warps + i, threads - i * 32);

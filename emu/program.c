@@ -47,7 +47,8 @@ static void three(Reader *r, uint32_t out[3]) {
     }
 }
 
-static void launch_bounds(Reader *r, EmuKernel *k) {
+static void launch_bounds(Reader *r, Kernel *kernel) {
+    EmuKernel *k = &kernel->info;
     while (text_peek(r) == '.') {
         Str s = text_directive(r);
         uint32_t ignored[3];
@@ -55,7 +56,7 @@ static void launch_bounds(Reader *r, EmuKernel *k) {
         else if (ptx_str_is(s, "maxntid")) three(r, k->maxntid);
         else if (ptx_str_is(s, "reqnctapercluster")) three(r, k->reqcluster);
         else if (ptx_str_is(s, "maxnreg")) k->maxnreg = (uint32_t)text_integer(r);
-        else if (ptx_str_is(s, "minnctapersm")) text_integer(r);
+        else if (ptx_str_is(s, "minnctapersm")) kernel->min_blocks = (uint32_t)text_integer(r);
         else if (ptx_str_is(s, "maxnctapersm") || ptx_str_is(s, "maxclusterrank")) three(r, ignored);
         else if (ptx_str_is(s, "explicitcluster") || ptx_str_is(s, "noreturn") || ptx_str_is(s, "blocksareclusters") ||
                  ptx_str_is(s, "abi_preserve")) {
@@ -101,7 +102,7 @@ static void entry(Reader *r) {
     r->d.loc = 0;
     reader_open_scope(r);
     kernel_params(r, k);
-    launch_bounds(r, &k->info);
+    launch_bounds(r, k);
     if (!text_accept(r, ';')) {
         text_expect(r, '{');
         k->entry = m->n_code;
@@ -188,7 +189,7 @@ static void function(Reader *r) {
     uint32_t n_rets = text_accept(r, '(') ? func_params(r, rets, MAX_RETS) : 0;
     Str name = text_need_word(r, "a function's name");
     uint32_t n_params = text_accept(r, '(') ? func_params(r, params, 64) : 0;
-    EmuKernel ignored = {0};
+    Kernel ignored = {0};
     launch_bounds(r, &ignored);
     Sym *s = reader_declare(r, name, SYM_FUNC, 0);
     if (!s->func) {
@@ -212,7 +213,7 @@ static void function(Reader *r) {
         text_expect(r, '{');
         if (f->entry != NO_SLOT) text_fail(r, "function `%.*s` is defined twice", (int)name.n, name.s);
         f->entry = m->n_code;
-        if (r->outline) pass_body(r, &ignored);
+        if (r->outline) pass_body(r, &ignored.info);
         else {
             registers_of_parameters(r);
             reader_body(r);

@@ -196,6 +196,7 @@ static void decode_setmaxnreg(Dec *d) {
     int64_t n = dec_imm(d, 0);
     if (n < 24 || n > 256 || n % 8)
         dec_error(d, "`setmaxnreg` takes a multiple of 8 from 24 to 256, not %lld", (long long)n);
+    if (inc && d->kernel && n > d->kernel->most_registers) d->kernel->most_registers = (uint32_t)n;
     Insn *in = dec_emit(d, x_setmaxnreg);
     in->imm = n, in->aux = inc;
 }

@@ -297,6 +297,11 @@ static void other_faults(void **state) {
              NULL);
     fault_of("setmaxnreg.inc.sync.aligned.u32 256;\nsetmaxnreg.inc.sync.aligned.u32 24;", 128, EMU_FAULT_REGISTERS,
              "`setmaxnreg.inc` to 24", NULL);
+    fault_of("setmaxnreg.dec.sync.aligned.u32 24;\nsetmaxnreg.inc.sync.aligned.u32 240; trap;", 128, EMU_FAULT_TRAP,
+             "`trap` reached", NULL);
+    fault_of("setmaxnreg.inc.sync.aligned.u32 240; trap;", 128, EMU_FAULT_TRAP, "`trap` reached", NULL);     // as it begins
+    fault_of("setmaxnreg.inc.sync.aligned.u32 240;\nsetmaxnreg.inc.sync.aligned.u32 232;", 128, EMU_FAULT_REGISTERS,
+             "`setmaxnreg.inc` to 232, but the warp has 240", NULL);
     fault_of("bar.sync 2, 64;", 32, EMU_FAULT_BAD_OPERAND, "barrier 2 with 64 threads, in a block of 32", NULL);
     fault_of("bar.sync 16;", 32, EMU_FAULT_BAD_OPERAND, "barrier 16 of 16", NULL);
 }
