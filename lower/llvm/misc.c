@@ -96,7 +96,6 @@ LLVMValueRef gen_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRe
 static LLVMValueRef from_owner(Gen *g, LLVMValueRef x, const Layout *l) {
     uint32_t lanes = l ? layout_replica_lanes(l) : 31, warps = l ? layout_replica_warps(l) : (uint32_t)(g->f->warps - 1);
     LLVMTypeRef t = LLVMTypeOf(x);
-    int bytes = t == g->i1 ? 1 : t == g->f64 || t == g->i64 ? 8 : 4;
     if (!lanes && !warps) return x;
     uint32_t area = g->smem_used;
     g->smem_used += (uint32_t)(g->f->warps * 32 * 8);
@@ -104,7 +103,6 @@ static LLVMValueRef from_owner(Gen *g, LLVMValueRef x, const Layout *l) {
     LLVMValueRef from = LLVMBuildAnd(g->B, slot, gen_i32(g, ~(int64_t)(lanes | warps << 5)), "");
     gen_barrier(g);
     LLVMTypeRef m = t == g->i1 ? g->i8 : t;
-    (void)bytes;
     LLVMValueRef w = t == g->i1 ? LLVMBuildZExt(g->B, x, m, "") : x;
     LLVMBuildStore(g->B, w,
                    gen_smem(g, LLVMBuildAdd(g->B, LLVMBuildMul(g->B, slot, gen_i32(g, 8), ""), gen_i32(g, area), "")));
