@@ -449,19 +449,9 @@ static bool dims_alike(Import *im) {
     return more || alike_by_sums(im);
 }
 
-// The same name is the same size.
-static Ix named_size(Import *im, const char *name, int64_t size) {
-    Marks *k = im->marks;
-    for (uint32_t i = 0; i < k->sizes.n; i++)
-        if (strcmp(k->sizes.at[i].name, name) == 0 && k->sizes.at[i].value != size)
-            return g_error(im->g, "the dimension `%s` is %lld here, and %lld in another input", name, (long long)size,
-                           (long long)k->sizes.at[i].value);
-    vec_push(k->arena, &k->sizes, ((SameDim){arena_printf(k->arena, "%s", name), NULL, size, NULL}));
-    return ix(im->g, size);
-}
-
 // Sizes of 1 give way to others, and dimensions by name are taken not to be 1; blocks divide, lists have a length. Where
-// the tensors given are another case, their sizes are taken as numbers. Is this it?
+// the tensors given are another case, their sizes are taken as numbers. Is this it? So are they where two of one name differ: exporters
+// give names to what is not the same, and the model itself says whether sizes fit.
 static bool another_case(Import *im) {
     Graph *g = im->g;
     int dims = ix_dim_count(g);
@@ -472,15 +462,19 @@ static bool another_case(Import *im) {
         const OnnxGiven *given = given_find(im->how, n->name);
         for (int d = 0; given != NULL && d < n->rank; d++) {
             if (n->shape[d]->kind != IX_DIM) continue;
-            value[n->shape[d]->value] = given->tensor->shape[d];
-            bound[n->shape[d]->value] = any = true;
+            int64_t dim = n->shape[d]->value, size = given->tensor->shape[d];
+            if (bound[dim] && value[dim] != size && im->marks->apart == NULL)
+                im->marks->apart = arena_printf(im->marks->arena, "input `%s`: the dimension `%s` is %lld here, and %lld in another place", shown(g->arena, n->name),
+                                                ix_dim_info(g, n->shape[d])->name, (long long)size, (long long)value[dim]);
+            value[dim] = size;
+            bound[dim] = any = true;
         }
     }
     for (uint32_t i = 0; i < g->requires.n && any && holds; i++) {
         GRequire r = g->requires.at[i];
         if (ix_dims_in(r.a, bound) && ix_dims_in(r.b, bound)) holds = ix_eval(r.a, value, NULL) == ix_eval(r.b, value, NULL);
     }
-    return im->how->ngiven > 0 && (!holds || g_failed(g) != NULL);
+    return im->how->ngiven > 0 && (!holds || g_failed(g) != NULL || im->marks->apart != NULL);
 }
 
 // ---- sums of names -----------------------------------------------------------------------------------
@@ -582,7 +576,7 @@ static Ix input_dim(Import *im, const char *input, int d, const DimProto *dim, c
         const char *kept = arena_printf(im->marks->arena, "%s", name);
         vec_push(im->marks->arena, &im->marks->unnamed, kept);
     }
-    if (im->marks->given && given != NULL) return named_size(im, name, given->shape[d]);
+    if (im->marks->given && given != NULL) return ix(g, given->shape[d]);
     const SameDim *same = same_as(im->marks, name);
     bool written = named && strpbrk(name, "+-*") != NULL && !im->how->donate;
     Ix sum = same != NULL && same->sum != NULL ? read_sum(im, same->sum, given, d) : same == NULL && written ? read_sum(im, name, given, d) : NULL;
@@ -742,7 +736,8 @@ static Graph *import_as_written(OnnxModel *m, OnnxImport *how, Buf *err) {
         }
         marks.all = tries + 1 >= MAX_TRIES;
         marks.given |= other;
-        if (other && g_failed(g) != NULL) first = arena_printf(marks.arena, "%s", g_failed(g));
+        if (other && marks.apart != NULL) first = marks.apart;
+        else if (other && g_failed(g) != NULL) first = arena_printf(marks.arena, "%s", g_failed(g));
         graph_free(g);
     }
     arena_free(marks.arena);

@@ -106,7 +106,7 @@ typedef struct Marks {                 // what must be bound, found so far; name
     VEC(const char *) inputs, dims;
     VEC(const char *) unnamed;         // dimensions that the model gives no name
     VEC(SameDim) same;
-    VEC(SameDim) sizes;                // .. of dimensions by name, where `given` says so
+    const char *apart;                 // of the tensors given: two sizes of one name
     bool all;                          // too many: bind whatever is given
     bool given;                        // all dimensions are those of the tensors given: with names the model is wrong
 } Marks;

@@ -1083,7 +1083,7 @@ def scaled(m):
 
 @case
 def own(m):
-    """What bodies and functions have of their own: two of one name, a side of an if that these sizes do not fit; dimensions called "?"."""
+    """What bodies and functions have of their own: two of one name, a side of an if that these sizes do not fit; dimensions called "?", or alike though they are not."""
     x, z = m.floats("x", ["?", "?"], [3, 40]), m.floats("z", ["None", "None"], [2, 24])
     rate, flag = m.input("rate", [], np.array(16)), m.input("flag", [1], np.array([False]))
     def side(name, x, rows):                                                                        # relu(x w) table
@@ -1099,6 +1099,7 @@ def own(m):
         body = [helper.make_node("Constant", [], ["row"], value=row), helper.make_node(op, ["v", "row"], ["y"])]
         m.functions.append(helper.make_function("local", name, ["v"], ["y"], body, [helper.make_opsetid("", m.opset)]))
         m.output(m.node(name, z, domain="local"))
+    m.output(m.node("Exp", m.floats("u", ["size", "size"], [2, 3])))                              # one name, two sizes
     # one number, [] here and [1] there: sides of an if, what a loop carries
     def one(name, shape, value): return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.full(shape, value, "float32")))
     def chosen(name, shape, value): return helper.make_graph([one(name, shape, value)], name, [], [helper.make_tensor_value_info(name, 1, shape)])
