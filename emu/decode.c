@@ -283,6 +283,12 @@ static void check_agrees(Dec *d, const Operand *o, Type t) {
     dec_error(d, "`%.*s` has type .%s, and `%.*s` needs .%s here", (int)o->name.n, o->name.s, ptx_type_name(o->type), (int)d->name.n, d->name.s, ptx_type_name(t));
 }
 
+static bool is_entry(const EmuModule *m, Str name) {
+    for (const Kernel *k = m->kernels; k; k = k->next)
+        if (ptx_str_is(name, k->info.name)) return true;
+    return false;
+}
+
 uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     uint32_t width = width_of(t);
     if (t == T_pred) return dec_pred(d, o);
@@ -317,6 +323,7 @@ uint32_t dec_src_op(Dec *d, const Operand *o, Type t) {
     case O_SYM: {
         Sym *s = o->sym;
         if (s && s->kind == SYM_FUNC && s->func) return dec_const64(d, func_address(s->func));
+        if (!s && is_entry(d->module, o->name)) dec_error(d, "`%.*s` is a kernel: others do not launch it here", (int)o->name.n, o->name.s);
         if (!s || s->kind != SYM_VAR) dec_error(d, "`%.*s` is not declared", (int)o->name.n, o->name.s);
         if (!(d->traits & TRAIT_ADDRESSES)) dec_error(d, "`%.*s` is a variable: `mov` takes its address to a register first", (int)o->name.n, o->name.s);
         if (s->space == SPACE_SHARED) {

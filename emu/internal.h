@@ -402,6 +402,7 @@ struct Launch {
     EmuReport  *report;
     uint32_t    grid[3], block[3], cluster[3];
     uint32_t    dynamic_shared, shared_size;
+    uint32_t    shared_from;      // the first byte of a block's that may be named: SHARED_START, or 0
     uint8_t    *params;
     uint64_t    n_clusters;
     atomic_uint_fast64_t next_cluster, budget;

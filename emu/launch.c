@@ -27,6 +27,12 @@ uint32_t launch_dynamic_base(const Launch *launch) {
     return (SHARED_START + end + a - 1) / a * a;
 }
 
+// A kernel that names no shared memory, and is given some, knows it by addresses alone: they begin at 0, as Halide writes them.
+static bool counts_from_zero(const Launch *launch) {
+    const Kernel *k = launch->kernel;
+    return launch->dynamic_shared && !k->info.dynamic_shared && !k->shared_vars && !launch->module->func_shared_vars;
+}
+
 // ---- Setting up
 
 static void set_all(Warp *w, Special sp, uint32_t v) {
@@ -549,6 +555,7 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     if (!launch.options.budget) launch.options.budget = 1ull << 40;
     launch.races = !launch.options.allow_races;
     launch.shared_size = launch_dynamic_base(&launch) + (uint32_t)dynamic_shared;
+    launch.shared_from = m->uses_reserved || counts_from_zero(&launch) ? 0 : SHARED_START;
     EmuStatus status = check_shape(ctx, &launch, name);
     if (status) return status;
     uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];

@@ -291,6 +291,17 @@ static void top_level(Reader *r) {
     }
 }
 
+// Why a function has no body, as far as its name says it.
+static const char *who_has_it(Str name) {
+    static const struct { const char *begins, *words; } rows[] = {
+        {"__nv_", "; it is of libdevice, which compilers link before they make PTX"},
+        {"__cudaCDP", "; kernels do not launch others here"}, {"cudaLaunchDevice", "; kernels do not launch others here"},
+        {"cudaGetParameterBuffer", "; kernels do not launch others here"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (name.n > strlen(rows[i].begins) && !memcmp(name.s, rows[i].begins, strlen(rows[i].begins))) return rows[i].words;
+    return "; nothing is linked to a file here: it has to be in it";
+}
+
 static void check_calls(Reader *r) {
     for (uint32_t i = 0; i < r->module->n_code; i++) {
         const Insn *in = &r->module->code[i];
@@ -298,7 +309,7 @@ static void check_calls(Reader *r) {
         if (in->flags != F_CALL || in->cls != EMU_CLASS_CONTROL || !call || !call->func || call->builtin) continue;
         if (call->func->entry == NO_SLOT && !call->func->alias) {
             r->d.line = in->line;
-            text_fail(r, "function `%.*s` has no body", (int)call->func->name.n, call->func->name.s);
+            text_fail(r, "function `%.*s` has no body%s", (int)call->func->name.n, call->func->name.s, who_has_it(call->func->name));
         }
     }
 }

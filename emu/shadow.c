@@ -110,7 +110,8 @@ void shared_describe(const Launch *launch, uint32_t offset, char *out, size_t n)
     else if (offset >= launch->shared_size)
         snprintf(out, n, "offset %u is %u bytes past the end of the block's %u", offset - SHARED_START,
                  offset - launch->shared_size, launch->shared_size - SHARED_START);
-    else if (offset < SHARED_START) snprintf(out, n, "address %u is before its start (%u)", offset, SHARED_START);
+    else if (offset < launch->shared_from) snprintf(out, n, "address %u is before its start (%u)", offset, SHARED_START);
+    else if (offset < SHARED_START || (!launch->shared_from && !launch->module->uses_reserved)) snprintf(out, n, "address %u", offset);
     else if (offset >= base) snprintf(out, n, "dynamic shared memory + %u", offset - base);
     else snprintf(out, n, "offset %u", offset - SHARED_START);
 }

@@ -81,7 +81,7 @@ static uint8_t *shared_at(Warp *w, const Insn *in, int l, u32 at, u32 size, bool
         return NULL;
     }
     if (block_gone(w, in, l, b)) return NULL;
-    if ((offset < SHARED_START && !w->launch->module->uses_reserved) || offset > b->shared_size || size > b->shared_size - offset) {
+    if (offset < w->launch->shared_from || offset > b->shared_size || size > b->shared_size - offset) {
         shared_describe(w->launch, offset, where, sizeof where);
         emu_fault(w, in, l, EMU_FAULT_OUT_OF_BOUNDS, "%s of %u bytes of shared memory: %s", verb(write), size, where);
         return NULL;

@@ -288,6 +288,22 @@ static void reserved(void **state) {
     fault_of("mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r2, [%r1+4]; setp.eq.u32 %p1, %r2, 0; @%p1 trap;", 32, EMU_FAULT_TRAP, "`trap` reached", NULL);
     fault_of("mov.u32 %r1, 16; ld.shared.u32 %r2, [%r1+4];", 32, EMU_FAULT_OUT_OF_BOUNDS, "address 20 is before its start", NULL);
 }
+// A kernel that names no shared memory but is launched with some counts its addresses from 0.
+static void from_zero(void **state) {
+    (void)state;
+    static const char ptx[] = HEAD ".visible .entry k(.param .u64 x) {\n.reg .b32 %r<4>; .reg .b64 %rd<4>;\n"
+        "ld.param.u64 %rd1, [x]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; st.shared.u32 [%rd2], %r1; bar.sync 0;\n"
+        "ld.shared.u32 %r2, [0]; ld.shared.u32 %r3, [1000]; sub.u32 %r3, %r3, %r2; st.global.u32 [%rd1], %r3;\nret; }";
+    EmuContext *emu = emu_create();
+    u32 got;
+    u64 x = device(emu, "x", NULL, 4);
+    run_clean(emu, load_ptx(emu, ptx), "k", 1, 256, 1024, (void *[]){&x}, NULL);
+    emu_read(emu, &got, x, 4);
+    assert_int_equal(got, 250);
+    expect_fault(emu, ptx, 128, 512, (void *[]){&x}, NULL, EMU_FAULT_UNINITIALISED, "that nothing wrote: address 1000");
+    expect_fault(emu, ptx, 256, 0, (void *[]){&x}, NULL, EMU_FAULT_OUT_OF_BOUNDS, "address 0 is before its start");
+    emu_destroy(emu);
+}
 static void other_faults(void **state) {
     (void)state;
     fault_of("trap;", 1, EMU_FAULT_TRAP, "`trap` reached", NULL);
@@ -374,7 +390,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_and_widths), cmocka_unit_test(variables), cmocka_unit_test(atomics), cmocka_unit_test(out_of_bounds),
         cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(races_of_parts), cmocka_unit_test(one_value), cmocka_unit_test(strong_accesses), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
-        cmocka_unit_test(deadlocks), cmocka_unit_test(loops_without_end), cmocka_unit_test(a_loop_that_ends), cmocka_unit_test(cooperative), cmocka_unit_test(reserved), cmocka_unit_test(other_faults), cmocka_unit_test(places), cmocka_unit_test(host_calls),
+        cmocka_unit_test(deadlocks), cmocka_unit_test(loops_without_end), cmocka_unit_test(a_loop_that_ends), cmocka_unit_test(cooperative), cmocka_unit_test(reserved), cmocka_unit_test(from_zero), cmocka_unit_test(other_faults), cmocka_unit_test(places), cmocka_unit_test(host_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

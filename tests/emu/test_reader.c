@@ -38,6 +38,9 @@ static void errors(void **state) {
     refuses(".version 8.8\n.address_size 64\n", "line 1: no `.target`");
     refuses(".version 8.8\n.target sm_90\n.address_size 32\n", "line 3: only 64-bit addresses");
     refuses(HEAD ".func f();\n.visible .entry k() {\n call.uni f, ();\n ret; }", "line 6: function `f` has no body");
+    refuses(HEAD ".extern .func __nv_f();\n.visible .entry k() {\n call.uni __nv_f, ();\n ret; }", "`__nv_f` has no body; it is of libdevice");
+    refuses(HEAD ".extern .func f();\n.visible .entry k() {\n call.uni f, ();\n ret; }", "line 6: function `f` has no body; nothing is linked");
+    refuses(HEAD ".visible .entry one() { ret; }\n" ENTRY("mov.u64 %rd1, one;"), "line 7: `one` is a kernel: others do not launch it here");
     refuses(".version -.8\n.target sm_90\n", "line 1: there is no such version of PTX");
     refuses(HEAD ".func f();\n.func g();\n.alias f, g;", "line 6: an alias needs a function without a body, and one with");
     refuses(HEAD ".func f();\n.func g(.param .b32 x) { ret; }\n.alias f, g;", "line 6: an alias of a function with other parameters");
