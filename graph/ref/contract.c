@@ -16,7 +16,7 @@ enum { MR = 4, NR = 16, KB = 32 };
 typedef float V8 __attribute__((vector_size(32), aligned(4), may_alias));
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define WIDE __attribute__((target_clones("default", "arch=haswell")))
+#define WIDE __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else
 #define WIDE
 #endif
