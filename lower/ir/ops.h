@@ -82,7 +82,7 @@
     X(copy_commit,  NONE,    0,  0,   0,  0, "A",   1, "closes this thread's group of async copies") \
     X(copy_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: imm arrivals, one of each thread of the role, when its async copies so far are done") \
     X(copy_wait,    NONE,    0,  0,   0,  0, "S",   1, "until at most imm groups are in flight") \
-    X(barrier,      NONE,    0,  0,   0,  0, "S",   2, "all threads of the block (imm > 0: named barrier imm, of attr threads)") \
+    X(barrier,      NONE,    0,  0,   0,  0, "S",   2, "all threads of the program") \
     X(mbar,         NONE,    0,  0,   1,  0, "S",   2, "ring of imm mbarriers at byte attr; the type says how many arrivals complete a phase") \
     X(mbar_expect,  NONE,    2,  3,   0,  0, "S",   2, "bar, stage, less?: arrive expecting imm bytes, or so many less") \
     X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: one arrival for each group of four warps, imm 1: for each warp, 2: for each thread (attr > 1: in each of the attr blocks of the cluster)") \
