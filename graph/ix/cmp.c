@@ -149,6 +149,21 @@ static Ix below_quotients(Graph *g, Ix e, int64_t *scale) {
     return low;
 }
 
+// A minimum that is taken away may be either of its two, and so may a maximum that is added: one of them will do. The others must hold with
+// both. So h - min(h, 4) is not negative, nor is h - max(0, h - 4). The first such term decides.
+static bool by_extremes(Graph *g, Ix e) {
+    for (uint32_t i = 0; i < ix_terms(e); i++) {
+        int64_t c;
+        Ix t = ix_term(e, i, &c);
+        if (t->kind != IX_MIN && t->kind != IX_MAX) continue;
+        Ix rest = ix_add_scaled(g, e, t, -c);
+        if (!rest) return false;
+        bool one = (t->kind == IX_MAX) == (c > 0), yes = ix_prove_ge0(g, ix_add_scaled(g, rest, t->arg[0], c));
+        return yes == one ? yes : ix_prove_ge0(g, ix_add_scaled(g, rest, t->arg[1], c));
+    }
+    return false;
+}
+
 static bool prove_ge0(Graph *g, Ix e) {
     Ix low = e->has_axis ? without_axes(g, e) : e;
     if (!low) return false;
@@ -159,7 +174,7 @@ static bool prove_ge0(Graph *g, Ix e) {
     if (shifted && no_negative_term(shifted)) return true;
     int64_t scale;
     Ix under = below_quotients(g, low, &scale);              // e > -1 is e >= 0
-    return under && ix_prove_ge0(g, ix_addi(g, under, scale - 1));
+    return (under && ix_prove_ge0(g, ix_addi(g, under, scale - 1))) || by_extremes(g, low);
 }
 
 enum { PROVED_BITS = 14, PROVED = 1 << PROVED_BITS };

@@ -44,8 +44,7 @@ KExpr *k_sized(Kernel *k, KExpr *e, Elem elem) {
     return k_text(k, fmt, P_TERNARY, elem, e, NULL, NULL);
 }
 
-// The axes that index expressions vary along, values among them.
-static uint64_t mask_of(Kernel *k, const Ix *at, int n) {
+uint64_t k_mask_of(Kernel *k, const Ix *at, int n) {
     uint64_t m = 0;
     for (int i = 0; i < n; i++) {
         uint64_t a = at[i]->axes;
@@ -67,7 +66,7 @@ KExpr *k_index(Kernel *k, Ix e) {
     bool truth = e->kind == IX_LT || e->kind == IX_EQ || e->kind == IX_AND || e->kind == IX_OR;
     return k_expr(
         k, (KExpr){
-               .op = E_INDEX, .expr = e, .elem = truth ? EL_bool : EL_index, .prec = P_OR2, .mask = mask_of(k, &e, 1)});
+               .op = E_INDEX, .expr = e, .elem = truth ? EL_bool : EL_index, .prec = P_OR2, .mask = k_mask_of(k, &e, 1)});
 }
 
 int k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name) {
@@ -90,7 +89,7 @@ static KExpr *load(Kernel *k, const Node *n, const Ix *coord, bool has_fill, GNu
                                .coord = copy_ixs(k->g, coord, n->rank),
                                .elem = (Elem)n->elem,
                                .prec = P_PRIMARY,
-                               .mask = mask_of(k, coord, n->rank),
+                               .mask = k_mask_of(k, coord, n->rank),
                                .has_fill = has_fill,
                                .number = fill});
 }
@@ -270,7 +269,7 @@ static KExpr *compute(Kernel *k, const Node *n, const Ix *coord) {
                                    .prec = P_PRIMARY,
                                    .node = n,
                                    .number = g_int(k_sum_of(k, n)),
-                                   .mask = mask_of(k, coord, n->rank)});
+                                   .mask = k_mask_of(k, coord, n->rank)});
     default: return g_error(k->g, "`%s` has no form in a kernel", g_kind_name[n->kind]);
     }
 }

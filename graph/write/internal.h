@@ -85,6 +85,9 @@ typedef struct KMemo { const Node *node; const Ix *coord; KExpr *e; } KMemo;    
 
 typedef struct KAlias { Ix of; const char *name; } KAlias;
 
+typedef struct KPiece { Ix of; int parents; bool open, outside; const char *name; } KPiece;    // of a long index expression; open: it is being written; outside: of all loops
+typedef struct KPieces { VEC(KPiece) at; struct KScope *scope; } KPieces;
+
 enum { MAX_KAXES = 64, KAXIS_VALUES = 40 };
 
 // What a kernel reduces that has only rows: rows in memory, or columns, the last row axis being the innermost in
@@ -111,6 +114,7 @@ typedef struct Kernel {
     VEC(KParam) params;
     VEC(KStore) stores;
     VEC(KAlias) alias;           // dimensions of parameters that are more than a name
+    KPieces parts;               // of the coordinates that are being written
     VEC(Ix) dims;                // dimensions that the text names
     VEC(Ix) scalars;             // those of them that are parameters, after the tensors
     bool    stepped;             // which element of many it reads is a parameter, so that others that read another one are the same kernel
@@ -161,6 +165,7 @@ KExpr *k_index(Kernel *k, Ix e);
 KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c);
 KExpr *k_sized(Kernel *k, KExpr *e, Elem elem);                         // converted if it is something else
 int    k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name);   // its number
+uint64_t k_mask_of(Kernel *k, const Ix *at, int n);                     // the axes that index expressions vary along, values among them
 int    k_load_quotients(Kernel *k);                                     // how many loads and stores have some
 
 // write/ew.c, gelu.c, reduce.c
@@ -173,6 +178,7 @@ bool   k_is_number(const Kernel *k, const Node *n);                     // of a 
 
 // write/ix.c
 void   k_ix(Kernel *k, Buf *to, Ix e);
+bool   k_is_alias(const Kernel *k, Ix e);                        // does a dimension of a parameter that is more than a name say it?
 bool   k_lacks_dim(const Kernel *k, Ix e);                       // is some dimension in it none of a parameter's, nor part of one that has a name?
 void   k_put_ix(Kernel *k, Buf *to, Ix e, int outer);            // outer: how tightly what is around it binds
 void   k_put_number(Kernel *k, Buf *to, Ix e, int outer);        // .. a truth value as 1 or 0
@@ -182,6 +188,11 @@ const char *k_name(Kernel *k, const char *like);                        // not t
 static inline bool g_in_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 const char *g_dim_word(Graph *g, Ix dim);                               // a dimension's name in a program
 const char *g_identifier(Arena *a, const char *text, const char *otherwise);
+
+// write/pieces.c: long index expressions
+void   k_parts_begin(Kernel *k, struct KScope *s, const Ix *at, int n);  // what is written up to the end: parts of it may get names before it
+void   k_parts_end(Kernel *k);
+bool   k_put_part(Kernel *k, Buf *to, Ix e);                            // as its name, if it is such a part
 
 // write/text.c
 typedef struct KScope {          // a block of the text

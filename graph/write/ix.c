@@ -93,7 +93,7 @@ static void put_less(Kernel *k, Buf *to, Ix e, int outer) {
     if (P_EQUAL < outer) buf_putc(to, ')');
 }
 
-static bool is_alias(const Kernel *k, Ix e) {
+bool k_is_alias(const Kernel *k, Ix e) {
     bool found = false;
     for (uint32_t i = 0; i < k->alias.n; i++) found |= k->alias.at[i].of == e;
     return found;
@@ -116,7 +116,7 @@ static const char *quotient_of(const Kernel *k, Ix e, int64_t *plus, int64_t *by
 
 bool k_lacks_dim(const Kernel *k, Ix e) {
     int64_t plus, by;
-    if (is_alias(k, e) || quotient_of(k, e, &plus, &by)) return false;
+    if (k_is_alias(k, e) || quotient_of(k, e, &plus, &by)) return false;
     bool lacks = e->kind == IX_DIM && !k_stands_alone(k, e, true);
     for (uint32_t i = 0; i < e->n && !lacks; i++) lacks = k_lacks_dim(k, e->arg[i]);
     return lacks;
@@ -125,7 +125,7 @@ bool k_lacks_dim(const Kernel *k, Ix e) {
 // Is it a product of dimensions that have names, and a number? N * N2 * 8 of what is stored as [N, N2, 8].
 static bool of_aliases(Kernel *k, Ix e) {
     bool sum = e->kind == IX_SUM && (e->n > 1 || e->value != 0);
-    if (is_alias(k, e) || (!sum && !k_lacks_dim(k, e))) return true;
+    if (k_is_alias(k, e) || (!sum && !k_lacks_dim(k, e))) return true;
     for (uint32_t i = 0; i < k->alias.n; i++) {
         Ix rest = k->alias.at[i].of && k->alias.at[i].of->kind == IX_SUM ? ix_divide_exact(k->g, e, k->alias.at[i].of) : NULL;
         if (rest && of_aliases(k, rest)) return true;
@@ -141,7 +141,7 @@ static bool put_multiple(Kernel *k, Buf *to, Ix e, int outer) {
         bool head = a.of && k->in_head && a.of->kind == IX_PROD && e->kind == IX_PROD && k_lacks_dim(k, e);
         Ix times = sums || head ? ix_divide_exact(k->g, e, a.of) : NULL;
         bool factors = sums && times && times->kind == IX_SUM && of_aliases(k, times);
-        if (!times || (!factors && ((times->kind == IX_SUM && !is_alias(k, times)) || (k->in_head && k_lacks_dim(k, times))))) continue;
+        if (!times || (!factors && ((times->kind == IX_SUM && !k_is_alias(k, times)) || (k->in_head && k_lacks_dim(k, times))))) continue;
         bool negative = times->kind == IX_CONST && times->value < 0;
         if (outer > P_TIMES) buf_putc(to, '(');
         buf_puts(to, a.name);
@@ -171,7 +171,7 @@ void k_put_ix(Kernel *k, Buf *to, Ix e, int outer) {
         buf_puts(to, k->alias.at[i].name);
         return;
     }
-    if (put_multiple(k, to, e, outer)) return;
+    if (k_put_part(k, to, e) || put_multiple(k, to, e, outer)) return;
     switch ((IxKind)e->kind) {
     case IX_CONST:
         if (e->value < 0 && outer > P_PLUS) buf_printf(to, "(%" PRId64 ")", e->value);

@@ -189,10 +189,12 @@ static void put_attention(Kernel *k, KScope *s) {
 static void put_store(Kernel *k, KScope *s, const KStore *st) {
     Buf at = {0};
     k_name_values(k, s, st->at, st->nat);
+    k_parts_begin(k, s, st->at, st->nat);
     for (int i = 0; i < st->nat; i++) {
         if (i) buf_puts(&at, ", ");
         k_put_number(k, &at, st->at[i], P_TERNARY);
     }
+    k_parts_end(k);
     const char *name = k->params.at[st->param].name, *v = k_operand(k, s, st->value, P_TERNARY), *where = at.p ? at.p : "";
     k_indent(s);
     if (k->in_place && st->node->op == GR_sum) buf_printf(s->to, "atomic_add(%s[%s], %s);\n", name, where, v);

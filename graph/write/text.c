@@ -96,11 +96,13 @@ void k_name_values(Kernel *k, KScope *s, const Ix *at, int n) {
 static char *load_text(Kernel *k, KScope *s, const KExpr *e) {
     Buf b = {0};
     k_name_values(k, s, e->at, e->nat);
+    k_parts_begin(k, s, e->at, e->nat);
     buf_printf(&b, "%s%s[", e->has_fill ? "(" : "", k->params.at[e->param].name);
     for (int i = 0; i < e->nat; i++) {
         if (i) buf_puts(&b, ", ");
         k_put_number(k, &b, e->at[i], P_TERNARY);
     }
+    k_parts_end(k);
     buf_putc(&b, ']');
     if (e->has_fill) {
         buf_puts(&b, " else ");
@@ -295,7 +297,9 @@ static char *written(Kernel *k, KScope *s, KExpr *e) {
     case E_NUMBER: put_num(&b, e->number, e->elem == EL_none && e->node ? (Elem)e->node->elem : e->elem); break;
     case E_INDEX:
         k_name_values(k, s, &e->expr, 1);
+        k_parts_begin(k, s, &e->expr, 1);
         k_put_ix(k, &b, e->expr, P_TERNARY);
+        k_parts_end(k);
         break;
     case E_LOAD: return load_text(k, s, e);
     case E_TEXT: return template_text(k, s, e);

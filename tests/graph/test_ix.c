@@ -57,6 +57,17 @@ static void sizes_have_one_form(void **state) {
     graph_free(g);
 }
 
+static void parts_of_a_size_are_the_whole(void **state) {
+    (void)state;
+    Graph *g = graph_new("t");
+    Ix h = ix_dim(g, "h"), zero = ix(g, 0);
+    Ix first = ix_min(g, h, ix(g, 4)), last = ix_min(g, h, ix_max(g, zero, ix_addi(g, h, -4)));
+    says(g, ix_add(g, first, ix_max(g, zero, ix_sub(g, h, first))), "h");
+    assert_ptr_equal(last, ix_max(g, zero, ix_addi(g, h, -4)));
+    says(g, ix_add(g, last, ix_max(g, zero, ix_sub(g, h, last))), "h");
+    graph_free(g);
+}
+
 static void truth_values_fold(void **state) {
     (void)state;
     Graph *g = graph_new("t");
@@ -193,7 +204,8 @@ static void digits_in_another_order_are_quick(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotients_and_remainders_of_mixed_radix_cancel),
-        cmocka_unit_test(sizes_have_one_form), cmocka_unit_test(truth_values_fold),
+        cmocka_unit_test(sizes_have_one_form), cmocka_unit_test(parts_of_a_size_are_the_whole),
+        cmocka_unit_test(truth_values_fold),
         cmocka_unit_test(random_expressions_keep_their_value),
         cmocka_unit_test(digits_in_another_order_are_quick),
     };

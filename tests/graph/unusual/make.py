@@ -13,7 +13,7 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 TYPES = {np.dtype(k): v for k, v in {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}.items()}
-CASES, OPSETS = {}, {"resized": 18}
+CASES, OPSETS = {}, {"resized": 18, "windows": 18}
 
 
 class Model:
@@ -1130,6 +1130,30 @@ def dynamic(m):
     p = m.node("Relu", product("ConvInteger", p, bytes(8, 3, 3, 3), pads=[1, 1, 1, 1]))
     m.output(product("ConvInteger", p, bytes(8, 8, 3, 3, dtype="uint8"), np.uint8(128), 1e-3, pads=[0, 1, 2, 1], strides=[2, 2]))
     m.output(product("ConvInteger", p, bytes(6, 8, 1, 1, dtype="uint8"), np.uint8(120), 1e-3))
+
+
+@case
+def windows(m):
+    """Attention's windows of a picture whose height and width are names, the second time shifted: pictures are as many as windows over those of one picture."""
+    c, four = 6, m.const(np.array([4]))
+    x = m.floats("x", ["n", "h", "w", c], [2, 8, 12, c])
+    n, h, w = m.node("Split", m.node("Shape", x, end=3), axis=0, outs=3, num_outputs=3)
+    hs, ws, channels, left = m.node("Div", h, four), m.node("Div", w, four), m.const(np.array([c])), m.const(np.array([-1]))
+    def shape(*sizes): return m.node("Concat", *sizes, axis=0)
+    def rolled(v, by):
+        for axis in (1, 2):
+            at, end, to = m.const(np.array([by])), m.const(np.array([2 ** 40])), m.const(np.array([axis]))
+            v = m.node("Concat", m.node("Slice", v, at, end, to), m.node("Slice", v, m.const(np.array([0])), at, to), axis=axis)
+        return v
+    for shift in (0, 2):
+        v = rolled(x, shift) if shift else x
+        v = m.node("Transpose", m.node("Reshape", v, shape(n, hs, four, ws, four, channels)), perm=[0, 1, 3, 2, 4, 5])
+        v = m.node("Softmax", m.node("MatMul", m.node("Reshape", v, shape(left, m.const(np.array([16])), channels)), m.weight(c, c)), axis=1)
+        pictures = m.node("Div", m.node("Shape", v, end=1), m.node("Div", m.node("Div", m.node("Mul", h, w), four), four))
+        v = m.node("Transpose", m.node("Reshape", v, shape(pictures, hs, ws, four, four, left)), perm=[0, 1, 3, 2, 4, 5])
+        v = m.node("Reshape", v, shape(pictures, h, w, left))
+        x = m.node("Add", x, rolled(v, -shift) if shift else v)
+    m.output(x)
 
 
 if __name__ == "__main__":
