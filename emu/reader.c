@@ -590,7 +590,9 @@ static void instruction(Reader *r, Str name) {
     Dec *d = &r->d;
     d->name = name;
     d->n_mods = d->used = d->n_ops = 0;
-    while (r->p < r->end && *r->p == '.') {
+    for (;;) {                                           // apart from what stands before, .5 is an operand
+        bool apart = r->p >= r->end || *r->p != '.';
+        if (text_peek(r) != '.' || (apart && r->p + 1 < r->end && isdigit((unsigned char)r->p[1]))) break;
         r->p++;
         Str mod = text_dotted(r);
         if (!mod.n) text_fail(r, "a `.` with no name after it");

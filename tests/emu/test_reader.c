@@ -141,13 +141,13 @@ static void oddities(void **state) {
     emu_destroy(emu);
 }
 
-// Floats that end with their point, and places in vectors: constants among a product's sums, results that nobody wants.
+// Floats that end with their point, modifiers apart, and places in vectors: constants among a product's sums, results that nobody wants.
 static void places(void **state) {
     (void)state;
     EmuContext *emu = emu_create();
     EmuModule *m = load_ptx(emu, HEAD ".visible .entry k(.param .u64 x) {\n.reg .b32 %r<4>; .reg .b64 %x; .reg .f32 %f<4>;\n"
         "ld.param.u64 %x, [x]; mov.u32 %r1, 0x3C003C00;\n"
-        "ld.global.v4.f32 {_, %f0, _, %f1}, [%x]; add.f32 %f1, %f1, -3.;\n"
+        "ld.global.v4.f32 {_, %f0, _, %f1}, [%x]; add .f32 %f1, %f1, -3.;\n"
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2, %f3, _, %f1}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f0, 0., %f1, 2.e1};\n"
         "st.global.v4.f32 [%x], {%f2, %f3, %f1, 5.};\nret; }");
     float f[4] = {1, 2, 3, 4};
