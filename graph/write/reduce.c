@@ -30,7 +30,7 @@ static int loop_beside(Kernel *k, const Node *n, const KAxis *as) {
     return -1;
 }
 
-// An axis for a stretch of reduced dimensions, all that n reduces or one of several: one that is there already (so that what is computed
+// An axis for a stretch of reduced dimensions, all that n reduces (outside of other loops) or one of several: one that is there already (so that what is computed
 // along it is shared), or a new one.
 static int reduced_axis(Kernel *k, const Node *n, bool all, Ix extent, uint64_t taken, bool arg) {
     for (int i = 0; i < k->naxes; i++)
@@ -63,7 +63,7 @@ static bool reduced_at(Kernel *k, const Node *n, const Ix *coord, KExpr *proto, 
         Ix extent = ix_product(g, src->shape + i, end - i), place = ix(g, 0);
         if (!extent) return false;
         if (!ix_is(extent, 1)) {
-            int a = reduced_axis(k, n, end - i == __builtin_popcount(n->reduce.axes), extent, taken, arg);
+            int a = reduced_axis(k, n, end - i == __builtin_popcount(n->reduce.axes) && !(taken & k_loops(k)), extent, taken, arg);
             if (a < 0) return false;
             taken |= UINT64_C(1) << a;
             proto->axes[proto->naxes++] = a;
@@ -135,7 +135,7 @@ KExpr *k_reduce(Kernel *k, const Node *n, const Ix *coord) {
     proto.arg[0] = e;
     KExpr *r = k_expr(k, proto);
     for (int i = 0; i < r->naxes; i++) r->mask &= ~(UINT64_C(1) << r->axes[i]);
-    if (r->naxes == 1 && !arg && k->axis[r->axes[0]].kind == A_LOOP_TILE) vec_push(k->arena, &k->loops, ((KLoop){r->axes[0], n}));
+    if (r->naxes == 1 && !arg && k->axis[r->axes[0]].kind == A_LOOP_TILE && !(r->mask & k_loops(k))) vec_push(k->arena, &k->loops, ((KLoop){r->axes[0], n}));
     if (!arg) return (Elem)n->elem == EL_bool && proto.elem != EL_bool ? k_sized(k, r, EL_bool) : r;
     return k_sized(k, n->reduce.last ? from_end(k, k->axis[proto.axes[0]].extent, r) : r, EL_i64);
 }
