@@ -58,6 +58,10 @@ static KExpr *whole_quotient(Kernel *k, const Node *n, const Ix *coord) {
     return k_text(k, text[n->op], CALL, elem, a->elem == EL_none && b->elem == EL_none ? k_sized(k, a, elem) : a, b, NULL);
 }
 
+// A quotient that is one number for all, as a scale is that data say: it costs nothing, and many elements are rounded by it, which a last bit would
+// move where they tie.
+static bool one_for_all(const Node *n) { return n->op == EW_div && n->rank == 0; }
+
 // A product that adds to the first one's sum is in that already.
 static bool in_sum(const Kernel *k, const Node *n) {
     while (n->kind == G_view && !k_in_memory(k, n)) n = n->src[0];
@@ -75,7 +79,9 @@ KExpr *k_elementwise(Kernel *k, const Node *n, const Ix *coord) {
     KExpr *arg[3] = {0};
     for (uint32_t i = 0; i < n->nsrc; i++)
         if (!(arg[i] = k_value(k, n->src[i], coord))) return NULL;
+    static const EwText exact = {"div_rn($0, $1)", CALL, false};
     const EwText *t = &(operand == EL_bool ? bool_text : elem_is_float(operand) ? float_text : int_text)[op];
+    if (elem_is_float(operand) && one_for_all(n)) t = &exact;
     bool integer = !elem_is_float(operand) && operand != EL_bool;
     bool keeps = op == EW_where || op == EW_min || op == EW_max;
     if (operand == EL_bool && !t->text && g_ew_info[op].gives_bool) {    // an order of bools
