@@ -1,10 +1,11 @@
 """Everything that bench/ measures on a GPU, in one run: tk beside its peers, in turns, checked before it is timed.
 
-    python3 bench/suite.py [SECTION...] [--match TEXT] [--peers main|all] [--rounds 7] [--json FILE] [--arch sm_90a]
+    python3 bench/suite.py [SECTION...] [--match TEXT] [--peers main|all] [--rounds 7] [--json FILE] [--arch sm_90a] [--small]
 
 Sections: gemm, products, attention, memory, all of them if none is named; each of those files alone does the same for its
 own. A section is a module with a TITLE, a UNIT, the peer that geometric means are taken against (MAIN), and `cases(o)`, which
-yields a Case for each row. `--peers=main` leaves out those peers that take long to compile.
+yields a Case for each row. `--peers=main` leaves out those peers that take long to compile. `--small` checks and times nothing, at sizes
+that an emulator runs (TKC_DEVICE=emu, no GPU needed) in the sections that have such: training, inference.
 """
 import argparse, dataclasses, importlib, json, math, os, sys, typing, torch
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -17,7 +18,7 @@ SCALE = {"TFLOP/s": ("flops", 1e6), "GB/s": ("bytes", 1e3)}
 
 @dataclasses.dataclass
 class Case:
-    """One row. `ours` and each of `peers` make a function that launches once; `check` gives what ours wrote and what it should be."""
+    """One row. `ours` and each of `peers` make a function that launches once; `check` gives what ours wrote and what it should be, or a list of such pairs."""
     name: str
     flops: float
     bytes: float
@@ -36,20 +37,28 @@ def error(got, want):
     return ((got - want).norm() / want.norm().clamp_min(1e-30)).item()
 
 
+def worst(pairs):
+    return torch.tensor([error(*p) for p in (pairs if isinstance(pairs, list) else [pairs])]).max().item()       # NaN if one is
+
+
+def wait():
+    if torch.cuda.is_available(): torch.cuda.synchronize()
+
+
 def measure(case, o):
-    """{label: Time} in turns, ours first, and the error; raises where ours is wrong."""
+    """{label: Time} in turns, ours first, and the error; raises where ours is wrong. With --small the labels of what ran, untimed."""
     ours = case.ours()
-    ours(); torch.cuda.synchronize()
-    off = error(*case.check())
+    ours(); wait()
+    off = worst(case.check())
     if not off <= case.bound: raise RuntimeError(f"wrong: relative error {off:.1e}")
     fs, notes = {"tk": ours}, []
     for label, make in case.peers.items():
         if o.peers == "main" and label.endswith("*"): continue
         try:
-            f = make(); f(); torch.cuda.synchronize()
+            f = make(); f(); wait()
             fs[label.rstrip("*")] = f
         except Exception as e: notes.append(f"{label.rstrip('*')}: {repr(e)[:120]}")
-    return dict(zip(fs, turns(list(fs.values()), o.rounds))), off, notes
+    return fs if o.small else dict(zip(fs, turns(list(fs.values()), o.rounds))), off, notes
 
 
 def row(section, case, times, off):
@@ -85,7 +94,11 @@ def run(names, o):
             except Exception as e:
                 print(f"{case.name:40} {repr(e)[:200]}", flush=True)
                 continue
-            print(row(section, case, times, off) + "".join(f"  [{n}]" for n in notes), flush=True)
+            said = "".join(f"  [{n}]" for n in notes)
+            if o.small:
+                print(f"{case.name:60}  {off:.0e}  " + ", ".join(times) + said, flush=True)
+                continue
+            print(row(section, case, times, off) + said, flush=True)
             rows.append(dict(section=name, work=case.name, group=case.group, unit=section.UNIT, flops=case.flops, bytes=case.bytes, error=off,
                              us={k: t.us for k, t in times.items()}, ratio={k: ratio(times["tk"], t) for k, t in times.items() if k != "tk"}))
         means(section, rows)
@@ -100,9 +113,10 @@ def main(names=SECTIONS):
     p.add_argument("--peers", choices=["main", "all"], default="all")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--arch", default="sm_90a", help="the target tk compiles for (sm_80: mma.sync)")
+    p.add_argument("--small", action="store_true", help="checks, at small sizes where a section has them, without times")
     p.add_argument("--json", help="where the figures go")
     o = p.parse_args()
-    machine = head()
+    machine = "small sizes, checked alone" if o.small else head()
     print("# " + machine)
     out = run(o.section or names, o)
     if o.json: json.dump(dict(machine=machine, rows=out), open(o.json, "w"), indent=1)
