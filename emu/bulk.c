@@ -103,3 +103,16 @@ void bulk_store(AsyncOp *op) {
         atomic_apply(host + i, s->reduce, s->type, v);
     }
 }
+
+// A block whose last warp has ended: its shared memory is the next block's from here on. (What others send it is found when it comes.)
+void bulk_left(Block *b) {
+    for (AsyncOp *op = b->cluster->async_first; op; op = op->next) {
+        bool store = op->kind == ASYNC_STORE;
+        uint32_t offset;
+        if (op->done || op->warp->block != b) continue;
+        if (store ? op->read_done : op->blocks ? !(op->blocks >> b->rank & 1) : shared_block(op->warp, op->shared, &offset) != b) continue;
+        emu_fault(op->warp, op->in, op->lane, EMU_FAULT_MISSING_WAIT, "%s (%u bytes) is on its way when the block ends: %s",
+                  store ? "a bulk store from its shared memory" : "an asynchronous copy into its shared memory", op->size,
+                  store ? "its thread has to wait by `cp.async.bulk.wait_group.read`" : "somebody has to wait at its mbarrier");
+    }
+}

@@ -486,6 +486,7 @@ bool tensor_aligned(Warp *, const Insn *, int lane, const uint8_t map[128], int3
 void bulk_load(AsyncOp *);
 void bulk_read(AsyncOp *);
 void bulk_store(AsyncOp *);
+void bulk_left(Block *);                               // the block has ended
 
 uint64_t atomic_apply(uint8_t *p, int op, Type, uint64_t b);   // x_atomic.c; op indexes add min max inc dec and or xor
 

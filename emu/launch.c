@@ -283,6 +283,7 @@ static void warp_finish(Warp *w) {
     b->n_live--;
     c->n_live--;
     c->progress++;
+    if (!b->n_live) bulk_left(b);
     for (uint32_t i = 0; i < NAMED_BARRIERS; i++)
         if (b->barriers[i].waiting && !b->barriers[i].expected && barrier_is_full(b, i)) barrier_complete(b, i);
     cluster_barrier_check(c);

@@ -129,6 +129,27 @@ static void stores_of_copies(void **state) {             // what cp.async has wr
     emu_destroy(emu);
 }
 
+#define STORES(wait) KERNEL(".param .u64 out", "shl.b32 %r5, %r0, 2; add.s32 %r6, %r1, %r5; mov.f32 %r7, 0f3f800000; st.shared.f32 [%r6], %r7; fence.proxy.async.shared::cta; bar.sync 0;\n" \
+    "@%p0 bra E; cp.async.bulk.global.shared::cta.bulk_group [%rd1], [buf], 512; cp.async.bulk.commit_group; " wait " E:")
+#define LOADS(wait) KERNEL(".param .u64 out", "@%p0 bra E; mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 512;\n" \
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd1], 512, [bar]; " wait " E:")
+
+static void block_ends(void **state) {                   // its shared memory is the next block's then
+    (void)state;
+    static const struct { const char *ptx, *fault; } cases[] = {
+        {STORES("cp.async.bulk.wait_group 0;"), NULL}, {STORES("cp.async.bulk.wait_group.read 0;"), NULL},
+        {STORES(""), "a bulk store from its shared memory (512 bytes)"}, {STORES("cp.async.bulk.wait_group.read 1;"), "by `cp.async.bulk.wait_group.read`"},
+        {LOADS("W: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra W;"), NULL}, {LOADS(""), "an asynchronous copy into its shared memory (512 bytes)"},
+    };
+    float t[256] = {0};
+    EmuContext *emu = emu_create();
+    u64 out = device(emu, "t", t, sizeof t);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (cases[i].fault) expect_fault(emu, cases[i].ptx, 128, 0, (void *[]){&out}, NULL, EMU_FAULT_MISSING_WAIT, cases[i].fault);
+        else run_clean(emu, load_ptx(emu, cases[i].ptx), "k", 1, 128, 0, (void *[]){&out}, NULL);
+    emu_destroy(emu);
+}
+
 static void im2col(void **state) {                       // 3x3 filter, padding 1: 8 channels of an NHWC image
     (void)state;
     enum { N = 2, H = 4, W = 5, C = 8, PIXELS = 64 };
@@ -523,7 +544,7 @@ static void launch_control(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(stores_of_copies), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
+        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(stores_of_copies), cmocka_unit_test(block_ends), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
         cmocka_unit_test(clusters), cmocka_unit_test(async_stores_release), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(launch_control), cmocka_unit_test(unaligned_coordinate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
