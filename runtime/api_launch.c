@@ -123,7 +123,7 @@ bool api_check_arg(const tkc_arg *a, Buf *err) {
 }
 
 void api_describe(const tkc_arg *a, BindArg *b) {
-    *b = (BindArg){.scalar = a->kind != TKC_TENSOR, .is_float = a->kind == TKC_FLOAT, .ival = a->i, .fval = a->f};
+    *b = (BindArg){.scalar = a->kind != TKC_TENSOR, .is_float = a->kind == TKC_FLOAT, .bits = true, .ival = a->i, .fval = a->f};
     if (b->scalar) return;
     b->elem = elem_of[a->tensor.dtype];
     b->rank = a->tensor.rank;

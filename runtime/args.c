@@ -74,6 +74,19 @@ static bool read_values(const char *p, const char *end, const Kind *k, FillSpec 
     return true;
 }
 
+// full(300):u8 and randint(0,300):u8 say what a u8 does not hold.
+static bool values_fit(Elem elem, const Kind *k, const FillSpec *fill, Buf *err) {
+    bool   range = k->make == MAKE_randint;
+    Number at[2] = {fill->lo, {fill->hi.f - 1, fill->hi.i - 1}};             // [LO, HI)
+    Buf    why = {0};
+    for (int i = 0; i < (range ? 2 : k->make == MAKE_full); i++) {
+        if (number_fits(elem, !number_whole(at[i]), &at[i], &why)) continue;
+        buf_printf(err, "the %s of %s(...)%s", !range ? "number" : i ? "largest number" : "least number", k->name, why.p);
+        return buf_free(&why), false;
+    }
+    return true;
+}
+
 // 1: made, 0: SPEC is not of this form, -1: it is, and wrong.
 static int make_data(RunArg *a, int position, uint64_t seed, Buf *err) {
     const char *spec = a->spec, *colon = strchr(spec, ':'), *open = strchr(spec, '(');
@@ -108,6 +121,7 @@ static int make_data(RunArg *a, int position, uint64_t seed, Buf *err) {
     int  rank;
     int64_t dim[MAX_RANK];
     if (!tensor_type_parse((Str){colon + 1, strlen(colon + 1)}, &elem, &rank, dim, err)) return -1;
+    if (!values_fit(elem, k, &fill, err)) return -1;
     if (!tensor_make(&a->tensor, elem, rank, dim, err)) return -1;
     tensor_fill(&a->tensor, &fill);
     return 1;

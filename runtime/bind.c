@@ -80,17 +80,6 @@ static bool names_dim(LExpr e, int k) {
 
 // ---- kinds ---------------------------------------------------------------------------------------
 
-static double as_float(Elem e, double x) {
-    switch (e) {
-    case EL_f64:    return x;
-    case EL_f16:    return f16_to_f32(f16_from_f64(x));
-    case EL_bf16:   return bf16_to_f32(bf16_from_f64(x));
-    case EL_f8e4m3: return e4m3_to_f32(e4m3_from_f64(x));
-    case EL_f8e5m2: return e5m2_to_f32(e5m2_from_f64(x));
-    default:        return (double)(float)x;
-    }
-}
-
 bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err) {
     const LaunchParam *want = &info->params[p];
     BindArg *a = &args[p];
@@ -104,35 +93,16 @@ bool bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *er
         buf_printf(err, " is of type %s; the kernel takes %s", elem_name(a->elem), elem_name(want->elem));
         return false;
     }
-    if (a->is_float && !elem_is_float(want->elem)) {
+    bool   large = a->is_u64 || (a->bits && want->elem == EL_u64);
+    Number x = a->is_float ? number_double(a->fval) : large ? number_u64((uint64_t)a->ival) : number_int(a->ival);
+    Buf    why = {0};
+    if (!number_fits(want->elem, a->is_float, &x, &why)) {
         arg_text(info, args, p, err);
-        buf_printf(err, " is %.17g; the kernel takes an integer (%s)", a->fval, elem_name(want->elem));
+        buf_printf(err, "%s", why.p);
+        buf_free(&why);
         return false;
     }
-    if (!a->is_float && elem_is_float(want->elem)) a->fval = a->is_u64 ? (double)(uint64_t)a->ival : (double)a->ival;
-    int bits = elem_bits(want->elem);
-    if (a->is_u64 && !elem_is_float(want->elem) && want->elem != EL_u64) {
-        arg_text(info, args, p, err);
-        buf_printf(err, " is %llu; the kernel takes %s", (unsigned long long)a->ival, elem_name(want->elem));
-        return false;
-    }
-    if (!elem_is_float(want->elem) && bits < 64) {
-        bool    sgn = elem_is_signed(want->elem);
-        int64_t hi = want->elem == EL_bool ? 1 : sgn ? (INT64_C(1) << (bits - 1)) - 1 : (INT64_C(1) << bits) - 1;
-        int64_t lo = sgn ? -hi - 1 : 0;
-        if (a->ival < lo || a->ival > hi) {
-            arg_text(info, args, p, err);
-            buf_printf(err, " is %lld; %s holds %lld to %lld", (long long)a->ival, elem_name(want->elem), (long long)lo,
-                       (long long)hi);
-            return false;
-        }
-    }
-    if (elem_is_float(want->elem) && isfinite(a->fval) && isinf(as_float(want->elem, a->fval))) {
-        arg_text(info, args, p, err);
-        buf_printf(err, " is past what %s holds", elem_name(want->elem));
-        return false;
-    }
-    if (elem_is_storage(want->elem)) a->fval = as_float(want->elem, a->fval);
+    a->fval = x.f;
     if (elem_is_float(want->elem)) memcpy(&b->scalars[p], &a->fval, sizeof a->fval);
     else b->scalars[p] = a->ival;
     return true;

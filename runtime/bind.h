@@ -7,6 +7,7 @@
 #define TK_RUNTIME_BIND_H
 
 #include "lang/launch.h"
+#include "lang/number.h"
 #include "runtime/device.h"
 
 typedef struct BindArg {               // what one launch gives for one parameter
@@ -22,6 +23,7 @@ typedef struct BindArg {               // what one launch gives for one paramete
     double   fval;
     bool     is_float;                 // the scalar was written as a float: fval, else ival
     bool     is_u64;                   // it is above INT64_MAX: ival has the bits of a u64
+    bool     bits;                     // of a u64 ival may be the bits: the C API's, which has no other form
 } BindArg;
 
 typedef struct Bound {
@@ -53,6 +55,8 @@ const LaunchInfo *bind_variant(const Bound *b, Buf *why);
 int64_t bind_eval(const Bound *b, LExpr e);
 bool    bind_scalar(const LaunchInfo *info, BindArg *args, int p, Bound *b, Buf *err);   // one again, with another value
 void    bind_contiguous(BindArg *a);                     // strides of a C-order tensor
+// fits.c: does a number that was written, as a float or not, fit the type? It is rounded to it; or else words that go behind what it is of.
+bool    number_fits(Elem e, bool is_float, Number *x, Buf *err);
 uint64_t bind_extent(const BindArg *a);                  // bytes from its address on that a tensor can touch
 
 // A launch made ready: parameters by value and scratch memory. May be launched again and again.

@@ -57,9 +57,14 @@ static bool read_argument(RunArg *a, Elem elem, Buf *err) {
     HostTensor *t = &a->tensor;
     if (a->scalar) {
         if (!tensor_make(t, elem, 0, NULL, err)) return false;
-        if (a->is_float) elem_set(elem, t->data, 0, a->fval);
-        else if (elem_is_float(elem)) elem_set(elem, t->data, 0, a->is_u64 ? (double)(uint64_t)a->ival : (double)a->ival);
-        else elem_set_int(elem, t->data, 0, a->ival);
+        Number x = a->is_float ? number_double(a->fval) : a->is_u64 ? number_u64((uint64_t)a->ival) : number_int(a->ival);
+        Buf    why = {0};
+        if (!number_fits(elem, a->is_float, &x, &why)) {
+            buf_printf(err, "input `%s`%s", a->name, why.p);
+            return buf_free(&why), false;
+        }
+        if (elem_is_float(elem)) elem_set(elem, t->data, 0, x.f);
+        else elem_set_int(elem, t->data, 0, x.i);
         return true;
     }
     if (!a->is_path) return true;

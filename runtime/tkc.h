@@ -88,7 +88,7 @@ typedef struct tkc_arg {
     const char *name;
     tkc_kind    kind;
     tkc_tensor  tensor;                      // TKC_TENSOR
-    int64_t     i;                           // TKC_INT; bool as 0 or 1
+    int64_t     i;                           // TKC_INT; bool as 0 or 1, u64 by its bits
     double      f;                           // TKC_FLOAT
 } tkc_arg;
 

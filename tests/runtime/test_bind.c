@@ -141,7 +141,7 @@ static void refuses(void **state)
     REFUSED(args[1].elem = EL_bf16, "`b` holds bf16; the kernel takes f32");
     REFUSED(args[1].scalar = true, "`b` is a number; the kernel takes a tensor of f32");
     REFUSED(args[3].scalar = false, "`n` is a tensor; the kernel takes a number of type i32");
-    REFUSED((args[3].is_float = true, args[3].fval = 2.5), "`n` is 2.5; the kernel takes an integer (i32)");
+    REFUSED((args[3].is_float = true, args[3].fval = 2.5), "`n` is 2.5, no integer (i32)");
     REFUSED(args[3].ival = INT64_C(1) << 31, "`n` is 2147483648; i32 holds -2147483648 to 2147483647");
     REFUSED(args[4].elem = EL_f64, "`s` is of type f64; the kernel takes f32");
     REFUSED((args[4].is_float = true, args[4].fval = 1e50), "`s` is past what f32 holds");
