@@ -28,6 +28,9 @@ def sized(o, full, small): return small if o.small else full
 def library(file, kernel, sets=None, **tensors): return lambda: tk.Kernel(suite.path("lang/std", file), kernel, sets=sets, **tensors)
 
 
+def example(file, kernel, sets=None, **tensors): return lambda: tk.Kernel(suite.path("examples", file), kernel, sets=sets, **tensors)
+
+
 def steps(*makes):
     """Launches one after the other."""
     def make():

@@ -116,7 +116,8 @@ def groups(o):
         number, listed, many = tiles(m, g, offsets)
         sizes = dict(M=m, K=k, N=n, G=g, G1=g + 1, TILES=many)
         ends, own = offsets.tolist(), empty(m, n)
-        for form, kernel, wt in ("NN", "grouped_gemm", w), ("NT", "grouped_gemm_nt", w.transpose(1, 2).contiguous()):
+        for form, kernel, wt in ("NT", "grouped_gemm_nt", w.transpose(1, 2).contiguous()), ("NN", "grouped_gemm", w):
+            if form == "NN" and k > n: continue                         # a form more for half of them
             right = wt.transpose(1, 2) if form == "NT" else wt
             def by_group():
                 for i, (a, b) in enumerate(zip(ends, ends[1:])): torch.mm(x[a:b], right[i], out=own[a:b])
@@ -367,8 +368,49 @@ def microscaled(o):
                    lambda: F.linear(x.float(), w.float(), bias.float()), {"cuBLAS bf16": plain(F.linear, x, w, bias)}, moved(x, q, s, y), group="scaled products", flops=2 * m * n * k)
 
 
+# ---- recurrences -----------------------------------------------------------------------------------
+
+def associative(a, b, dim):
+    from torch._higher_order_ops.associative_scan import associative_scan
+    return associative_scan(lambda x, y: (x[0] * y[0], x[1] * y[0] + y[1]), (a, b), dim, combine_mode="pointwise" if a.is_cuda else "generic")[1]
+
+
+def by_step(a, b):
+    """h[t] = a[t] h[t - 1] + b[t] along the first axis, one step after the other in f64."""
+    h, out = torch.zeros_like(b[0], dtype=torch.float64), torch.empty_like(b, dtype=f32)
+    for t in range(a.shape[0]):
+        h = a[t] * h + b[t]
+        out[t] = h
+    return out
+
+
+def recurrences(o):
+    import triton_scans
+    for m, n, t in sized(o, [(16384, 4096, f32), (4096, 16384, f32), (16384, 4096, bf)], [(5, 1500, f32)]):
+        a, b, h, z = (1 - torch.rand(m, n, device=DEVICE) * 0.2).to(t), r(m, n, t=t), empty(m, n, t=t), empty(m, n, t=t)
+        name = "f32" if t == f32 else "bf16"
+        yield case(f"recurrence of rows {name}, {m} x {n}", library("scan.tk", "linear_recurrence", dict(M=m, N=n, T=name), a=a, b=b, h=h), h, lambda: by_step(a.t(), b.t()).t(),
+                   {"Triton": triton_scans.best("rows", (a, b, z), (m, n), (n,), z), "torch.compile*": compiled(associative, a, b, 1)}, moved(a, b, h), group="recurrences")
+    for s, c in sized(o, [(8192, 4096), (2048, 16384)], [(70, 40)]):
+        a, b, h, z = 1 - torch.rand(s, c, device=DEVICE) * 0.2, r(s, c, t=f32), empty(s, c, t=f32), empty(s, c, t=f32)
+        yield case(f"recurrence of columns f32, {s} x {c}", library("scan.tk", "linear_recurrence_columns", dict(S=s, C=c), a=a, b=b, h=h), h, lambda: by_step(a, b),
+                   {"Triton": triton_scans.best("columns", (a, b, z), (s, c), (s, c), z), "torch.compile*": compiled(associative, a, b, 0)}, moved(a, b, h), group="recurrences")
+    for n, t, c in sized(o, [(1, 4096, 4096), (8, 2048, 4096)], [(2, 50, 32)]):
+        s = 16
+        u, dt, a, b, k, d = r(n, t, c, t=f32), torch.rand(n, t, c, device=DEVICE) * 0.2, -torch.rand(c, s, device=DEVICE) * 15.5 - 0.5, r(n, t, s, t=f32), r(n, t, s, t=f32), r(c, t=f32)
+        y, z = empty(n, t, c, t=f32), empty(n, t, c, t=f32)
+        def wanted():
+            h, out = torch.zeros(n, c, s, device=DEVICE), torch.empty(n, t, c, device=DEVICE)
+            for i in range(t):
+                h = torch.exp(dt[:, i, :, None] * a) * h + (dt[:, i] * u[:, i])[..., None] * b[:, i, None]
+                out[:, i] = (h * k[:, i, None]).sum(-1) + d * u[:, i]
+            return out
+        yield case(f"selective scan, {n} x {t} x {c}, {s} states", example("selective_scan.tk", "selective_scan", dict(N=n, T=t, C=c, S=s), u=u, dt=dt, a=a, b=b, c=k, d=d, y=y), y, wanted,
+                   {"Triton": triton_scans.best("selective", (u, dt, a, b, k, d, z), (n, t, c, s), (t, c, s), z)}, moved(u, dt, y), group="recurrences")
+
+
 def cases(o):
-    for part in gates, rows, groups, pages, quantisers, scaled_products: yield from part(o)
+    for part in gates, rows, groups, pages, quantisers, scaled_products, recurrences: yield from part(o)
 
 
 if __name__ == "__main__": suite.main(["inference"])
