@@ -52,7 +52,7 @@ def gates(o):
     s, e, k = sized(o, (16384, 256, 8), (20, 16, 4))
     x, bias, weight, id = r(s, e), r(e, t=f32), empty(s, k, t=f32), empty(s, k, t=i32)
     yield case(f"gate by sigmoid with bias, {k} of {e}, {s} rows", graphed(library("moe.tk", "topk_sigmoid", dict(S=s, E=e, TOP=k), logits=x, bias=bias, weight=weight, id=id, k=k, scale=2.5)), weight,
-               lambda: sigmoid_gate(x, bias, k, 2.5), {"torch.compile": graphed(compiled(sigmoid_gate, x, bias, k, 2.5))}, moved(x, weight, id), bound=1e-4, group="experts")
+               lambda: sigmoid_gate(x, bias, k, 2.5), {"torch.compile": graphed(compiled(sigmoid_gate, x, bias, k, 2.5))}, moved(x, weight, id), group="experts")
 
 
 def first(make):
@@ -291,7 +291,8 @@ def quantisers(o):
         square = kernel == "quantize_tiles"
         x, q, s = r(m, n), empty(m, n // per, t=t), empty(m // 128 if square else m, n // group, t=st)
         given, sizes = (dict(w=x), dict(N=m, K=n)) if kernel in ("quantize_tiles", "quantize_w4") else (dict(x=x), dict(M=m, N=n))
-        yield case(f"{kernel}, {m} x {n}", library(file, kernel, sizes, **given, q=q, scale=s), [q, s], lambda: f(x), {"torch.compile": compiled(f, x)}, moved(x, q, s), group="quantising")
+        yield case(f"{kernel}, {m} x {n}", library(file, kernel, sizes, **given, q=q, scale=s), [q, s], lambda: f(x), {"torch.compile": compiled(f, x)}, moved(x, q, s), group="quantising",
+                   peers_bound=5e-2)                                    # which keeps what is rounded between two steps as it was
 
 
 def right_form(forms, want, bound):
