@@ -101,4 +101,5 @@ def case(name, ours, outs, want, peers, nbytes, bound=1e-2, group="", flops=0, p
             if not off <= loose: raise RuntimeError(f"wrong: relative error {off:.1e}")
             return f
         return right
-    return suite.Case(name, flops, nbytes, ours, {label: checked(make) for label, make in peers.items()}, lambda: list(zip(several(outs() if callable(outs) else outs), wanted())), group, bound)
+    return suite.Case(name, flops, nbytes, ours, {label: checked(make) for label, make in peers.items()}, lambda: list(zip(several(outs() if callable(outs) else outs), wanted())), group, bound,
+                      "TFLOP/s" if flops else "")

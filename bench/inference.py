@@ -10,7 +10,7 @@ Peers, and where one has an advantage:
   cuBLAS with both operands in bf16, widened beforehand. MX formats have no other peer on this GPU.
 - recurrences: Triton's scans and loops (triton_scans.py), each the best of several configurations; torch.compile of associative_scan.
 
-What is short is timed as a replay of a CUDA graph, ours and the peers'. Rates count each tensor once, so that products stand low: what counts there is the ratio.
+What is short is timed as a replay of a CUDA graph, ours and the peers'. Rates of products, and of attention but for decoding, are TFLOP/s, as their rows say.
 
     python3 bench/inference.py [--match TEXT] [--peers main|all] [--rounds 7] [--json FILE]
     TKC_DEVICE=emu python3 bench/inference.py --small                       checks alone, on a machine without a GPU

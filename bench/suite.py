@@ -27,6 +27,7 @@ class Case:
     check: typing.Callable
     group: str = ""                                 # geometric means are taken by group
     bound: float = 1e-2                             # the largest relative error (Frobenius) that is timed
+    unit: str = ""                                  # of its rates, where it is not the section's
 
 
 def path(*parts): return os.path.join(ROOT, *parts)
@@ -62,13 +63,13 @@ def measure(case, o):
 
 
 def row(section, case, times, off):
-    amount, scale = SCALE[section.UNIT]
+    amount, scale = SCALE[case.unit or section.UNIT]
     ours, cells = times["tk"], []
     for label, t in times.items():
         if label == "tk": continue
         r, spread = ratio(ours, t)
         cells.append(f"{label} {getattr(case, amount) / t.us / scale:.0f}: {r:.3f} +- {spread / 2:.3f}")
-    return f"{case.name:40} {getattr(case, amount) / ours.us / scale:8.1f} {ours.us:9.1f} us  {off:.0e}  " + ";  ".join(cells)
+    return f"{case.name:40} {getattr(case, amount) / ours.us / scale:8.1f} {ours.us:9.1f} us  {off:.0e}  " + ";  ".join(cells) + (f"  ({case.unit})" if case.unit else "")
 
 
 def means(section, rows):
@@ -99,7 +100,7 @@ def run(names, o):
                 print(f"{case.name:60}  {off:.0e}  " + ", ".join(times) + said, flush=True)
                 continue
             print(row(section, case, times, off) + said, flush=True)
-            rows.append(dict(section=name, work=case.name, group=case.group, unit=section.UNIT, flops=case.flops, bytes=case.bytes, error=off,
+            rows.append(dict(section=name, work=case.name, group=case.group, unit=case.unit or section.UNIT, flops=case.flops, bytes=case.bytes, error=off,
                              us={k: t.us for k, t in times.items()}, ratio={k: ratio(times["tk"], t) for k, t in times.items() if k != "tk"}))
         means(section, rows)
         out += rows

@@ -4,7 +4,7 @@ mixtures of experts; optimisers; the head of a language model, from hidden state
 Peers: torch.compile of the same formulas, and PyTorch's own kernels where it has them (aten's backward functions, which are what autograd calls,
 and the fused optimisers). All gradients are of what the forward pass left, as autograd would have it; sums of the weights' gradients are in the
 time. What runs in place (the loss's gradient over its logits, optimisers) finds what the launch before it left, ours as the peers'.
-Rates count each tensor once, so that products stand low: what counts there is the ratio.
+Rates of products are TFLOP/s, as their rows say.
 
     python3 bench/training.py [--match TEXT] [--peers main|all] [--rounds 7] [--json FILE]
     TKC_DEVICE=emu python3 bench/training.py --small                        checks alone, on a machine without a GPU
