@@ -72,6 +72,7 @@ def graphed(make):
         def run():
             g.replay()
             return out
+        run.launches = f                               # live as long as the graph does
         return run
     return captured
 

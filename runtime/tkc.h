@@ -30,7 +30,8 @@
 //             HOME/.cache/tkc, up to TKC_CACHE_MIB MiB (256); TKC_CACHE=off turns that off. It may be removed at any time.
 // CUDA        The device's primary context is used, the one that the CUDA runtime and frameworks share, and is left
 //             current in the calling thread. On tensors in device memory tkc_run allocates nothing, copies nothing, takes
-//             no lock and does not wait: it is one cuLaunchKernel, and may be captured into a graph of the driver.
+//             no lock and does not wait: it is one cuLaunchKernel, and may be captured into a graph of the driver, whose
+//             replays use the launch's scratch memory and the program's code: both have to outlive it.
 #ifndef TKC_H
 #define TKC_H
 
@@ -139,7 +140,7 @@ void        tkc_unload(tkc_program *prog);                             // NULL i
 // type and condition, and makes the machine parameters ready. `kernel` NULL: the file's only one. May wait for the device.
 tkc_status  tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues,
                         const tkc_arg *args, int nargs, tkc_launch **out);
-void        tkc_launch_free(tkc_launch *launch);                       // NULL is fine; work on a GPU must be done
+void        tkc_launch_free(tkc_launch *launch);                       // NULL is fine; work on a GPU must be done, graphs that captured it too
 
 // Other memory of the same shape, or another value, for the runs to come. Nothing is compiled, unless an address is less
 // aligned (16 bytes) than those before, or a value breaks what the compiled code assumed; then other code is made once.
@@ -208,7 +209,7 @@ typedef struct tkc_port {                    // an input or output; the texts li
 
 // options: NULL is fine
 tkc_status  tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_options *options, tkc_graph **out);
-void        tkc_graph_free(tkc_graph *graph);                          // NULL is fine; work on a GPU must be done
+void        tkc_graph_free(tkc_graph *graph);                          // NULL is fine; work on a GPU must be done, graphs that captured it too
 int         tkc_graph_ports(const tkc_graph *graph);
 tkc_status  tkc_graph_port(const tkc_graph *graph, int i, tkc_port *out);
 // Fills in type, rank and dimensions of the outputs among the arguments, by the inputs. No data are looked at.
