@@ -394,7 +394,8 @@ void emit_buffer_clear(Gen *g, Op *op) {
     int threads = g->program_threads * (g->f->bands > 1 ? g->f->bands : 1);          // whose stage it is
     if (threads > g->program_threads) thread = add(g, thread, mul(g, g->slice, g->program_threads));
     LLVMValueRef start = mul(g, thread, 16);
-    LLVMBuildBr(g->B, loop);
+    if (bytes < threads * 16) LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntSLT, start, gen_i32(g, bytes), ""), loop, done);      // fewer pieces than threads
+    else LLVMBuildBr(g->B, loop);
     LLVMPositionBuilderAtEnd(g->B, loop);
     LLVMValueRef at = LLVMBuildPhi(g->B, g->i32, "");
     LLVMAddIncoming(at, &start, &partial, 1);
