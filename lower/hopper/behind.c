@@ -24,6 +24,18 @@ static bool known(const Hop *h, const Affine *x) {
     return true;
 }
 
+static bool behind_loop(const Hop *h, const Op *d) {
+    for (const Op *op = h->loop->next; op; op = op->next) if (op == d) return true;
+    return false;
+}
+
+// Where a window begins is computed before the roles part.
+static bool made_behind(const Hop *h, const Affine *x) {
+    bool any = false;
+    for (int t = 0; t < x->nterm; t++) any |= x->term[t].v->def && behind_loop(h, x->term[t].v->def);
+    return any;
+}
+
 // Rows along one dimension, or pixels; columns along the innermost.
 static bool placed(Hop *h, Operand *o) {
     const Access *a = &o->a;
@@ -33,7 +45,7 @@ static bool placed(Hop *h, Operand *o) {
         o->window = NEW(h->f->arena, Window);
         if (a->inner + 1 < a->nidx || hop_window(h, a, a->nidx - 1, false, o->window) || o->window->rows != o->outer)
             return false;
-        for (int i = 0; i < o->window->n; i++) if (!known(h, &o->window->at[i].base)) return false;
+        for (int i = 0; i < o->window->n; i++) if (!known(h, &o->window->at[i].base) || made_behind(h, &o->window->at[i].base)) return false;
         rows = true;
     }
     for (int d = window ? a->inner : 0; d < a->nidx; d++) {
@@ -101,7 +113,22 @@ void hop_behind_take(Hop *h) {
     op_remove(o->load);
 }
 
+// Scalars of its address that are made behind the loop, the producer makes, too.
+static void make_scalar(Hop *h, Builder *b, Val *v, ValMap *map) {
+    Op *d = v->def;
+    if (!d || map_get(map, v) != v || !behind_loop(h, d)) return;
+    for (int i = 0; i < d->nin; i++) make_scalar(h, b, d->in[i], map);
+    b_insert(b, op_clone(h->f, d, map));
+}
+
+static void make_scalars(Hop *h, Builder *b, const Affine *x, ValMap *map) {
+    for (int t = 0; t < x->nterm; t++) make_scalar(h, b, x->term[t].v, map);
+}
+
 void hop_behind_fill(Hop *h, Builder *b, ValMap *map) {
+    const Operand *o = &h->behind;
+    for (int d = 0; d < o->a.nidx; d++) make_scalars(h, b, &o->a.aff[d], map);
+    for (int i = 0; o->window && i < o->window->n; i++) make_scalars(h, b, &o->window->at[i].tap, map);
     Val *zero = hop_i32(b, 0), *group = zero;
     if (h->walk_bytes) {
         if (!h->turn[OTHERS]) h->turn[OTHERS] = hop_i32(b, 0);
