@@ -426,6 +426,23 @@ Node *g_if(Graph *g, Node *cond, const GBody *then_body, const GBody *else_body)
     return several(g, &node, type);
 }
 
+Node *g_steps(Graph *g, Graph *body, Ix count, Node *const *src, int nsrc) {
+    if (any_null_node(src, nsrc)) return NULL;
+    int nresults = (int)body->outputs.n;
+    GType *type = NEW_N(g->arena, GType, nresults);
+    Ix *done = NEW_N(g->arena, Ix, ix_count(body) + 1);
+    for (int i = 0; i < nresults; i++) {
+        const Node *r = body->outputs.at[i].node;
+        bool scanned = i >= body->step.ncarried;
+        Ix *shape = NEW_N(g->arena, Ix, G_MAX_RANK + 1);
+        if (scanned) shape[0] = count;
+        for (int k = 0; k < r->rank; k++) shape[scanned + k] = scanned ? ix_copy(g, r->shape[k], done) : src[i]->shape[k];
+        type[i] = (GType){(Elem)r->elem, r->rank + scanned, shape};
+    }
+    Node n = {.kind = G_steps, .nsrc = (uint32_t)nsrc, .src = src, .steps = {body, count, type, nresults}};
+    return several(g, &n, type);
+}
+
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
 bool g_tensor_alloc(GTensor *t) {

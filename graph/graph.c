@@ -42,6 +42,7 @@ Graph *graph_new(const char *name) {
 void graph_free(Graph *g) {
     if (!g) return;
     for (int i = 1; g->stages && i <= g->stages->nstages; i++) graph_free(g->stages->stage[i].graph);
+    for (uint32_t i = 0; i < g->bodies.n; i++) graph_free(g->bodies.at[i]);
     arena_free(g->arena);
 }
 
@@ -58,7 +59,11 @@ void g_at_node(Graph *g, const Node *n) {
 }
 
 const char *g_source(const Graph *g) { return g->tables->at; }
-void g_set_tf32(Graph *g) { g->tables->tf32 = true; }
+void g_set_tf32(Graph *g) {
+    g->tables->tf32 = true;
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->kind == G_steps) g_set_tf32(g->nodes.at[i]->steps.body);
+}
 const char *g_failed(const Graph *g) { return g->tables->error; }
 
 void g_forget(Graph *g, uint32_t requires) {
@@ -320,8 +325,9 @@ bool g_is_const(const Node *n) { return n->kind == G_const; }
 
 const GType *g_results(const Node *n, int *count) {
     bool host = n->kind == G_host, sub = n->kind == G_loop || n->kind == G_if;
-    *count = host ? n->host.nresults : sub ? n->sub.nresults : 0;
-    return host ? n->host.result : sub ? n->sub.result : NULL;
+    bool steps = n->kind == G_steps;
+    *count = host ? n->host.nresults : sub ? n->sub.nresults : steps ? n->steps.nresults : 0;
+    return host ? n->host.result : sub ? n->sub.result : steps ? n->steps.result : NULL;
 }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------

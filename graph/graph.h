@@ -42,6 +42,7 @@
     X(host,      "an operation on whole tensors that only the interpreter runs (data-dependent shapes)") \
     X(loop,      "a body, repeated") \
     X(if,        "one of two bodies") \
+    X(steps,     "a graph of its own, once for each number of a dimension, one after the other") \
     X(proj,      "result `result` of a source with several")
 
 typedef enum GKind {
@@ -188,6 +189,11 @@ struct Node {
             const GType *result; int nresults;   //   results of the node: carried.., scanned.. (one more axis, in front)
             int ncarried;                        // G_if: src = condition; body[0] if true, body[1] if not; no params
         } sub;
+        struct {                                 // G_steps: src = carried.., then what else the graph is given each time
+            Graph *body;                         // its inputs are src; its outputs carried.., then a row of each scanned
+            Ix    count;                         // how many
+            const GType *result; int nresults;   // carried.., scanned.. (one more axis, in front)
+        } steps;
         struct { uint32_t result; } proj;
     };
 };
@@ -204,6 +210,10 @@ typedef struct GDonated {        // a result, and the input whose memory it take
     Node *state, *updated;       // the input as it is now, with room along the axis; its elements afterwards
 } GDonated;
 
+// Of the body of steps: which dimension is the step's number, behind those of the graph around it; how many there are; of its outputs the
+// first so many are inputs of the next step, the others rows, each at its number; what these are of, by output, once it is fused.
+typedef struct GStep { Ix number, count; int ncarried; Node **whole; } GStep;
+
 struct Graph {
     Arena *arena;
     const char *name;            // of the model
@@ -214,6 +224,8 @@ struct Graph {
     VEC(GDonated) donated;
     VEC(GNamed) written;         // what the program says that graph_write wrote: its values in memory, by the names there
     struct GStages *stages;      // or NULL: the model is one program (stages.h)
+    GStep step;                  // number NULL: it is the body of no steps
+    VEC(struct Graph *) bodies;  // of steps; freed with it
     Ix trip;                     // while a loop's trips are read as one: the dimension that is their number (op/control.c), or NULL
     struct GTables *tables;      // hash tables, dimensions, the message
 };
@@ -353,6 +365,8 @@ Node *g_param(Graph *g, const char *name, Elem elem, int rank, const Ix *shape);
 // condition, carried, scanned. A body that is unrolled needs none of this: build it `trips` times.
 Node *g_loop(Graph *g, Node *trips, Node *cond, Node *const *carried, int ncarried, const GBody *body);
 Node *g_if(Graph *g, Node *cond, const GBody *then_body, const GBody *else_body);
+// of a graph that has its `step`
+Node *g_steps(Graph *g, Graph *body, Ix count, Node *const *src, int nsrc);
 Node *g_proj(Graph *g, Node *n, int result);
 
 // ---- asking ---------------------------------------------------------------------------------------------------------
@@ -378,7 +392,7 @@ void  g_mark_sources(bool *mark, const Node *n);
 // negative from the end; -1 and a message if out of range
 int   g_axis(Graph *g, const Node *n, int64_t axis);
 bool  g_is_const(const Node *n);                                         // G_const
-const GType *g_results(const Node *n, int *count);                       // of host, loop, if
+const GType *g_results(const Node *n, int *count);                       // of host, loop, if, steps
 
 // ---- text -----------------------------------------------------------------------------------------------------------
 

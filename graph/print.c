@@ -267,11 +267,28 @@ static void print_bodies(Printer *p, const Node *n, int bodies) {
 static void rhs_loop(Printer *p, const Node *n) { print_bodies(p, n, 1); }
 static void rhs_if(Printer *p, const Node *n) { print_bodies(p, n, 2); }
 
+static void rhs_steps(Printer *p, const Node *n) {
+    print_named(p, "steps", n);
+    buf_puts(p->to, " of ");
+    ix_print(p->to, p->g, n->steps.count, NULL);
+}
+
 static void (*const rhs[G_KIND_COUNT])(Printer *p, const Node *n) = {
 #define X(name, meaning) [G_##name] = rhs_##name,
     G_KINDS(X)
 #undef X
 };
+
+// The body, below what it is of.
+static void print_steps(Printer *p, const Graph *body) {
+    Buf text = {0};
+    graph_print(&text, body);
+    for (const char *at = text.p, *end; at && *at; at = end + 1) {
+        end = strchr(at, '\n');
+        buf_printf(p->to, "    %.*s\n", (int)(end - at), at);
+    }
+    buf_free(&text);
+}
 
 static void print_line(Printer *p, const Node *n) {
     print_ref(p, n);
@@ -282,6 +299,7 @@ static void print_line(Printer *p, const Node *n) {
     if (n->name && n->kind != G_input && n->kind != G_param && n->kind != G_const) buf_printf(p->to, "   \"%s\"", n->name);
     if (n->from && n->kind != G_input && n->kind != G_const) buf_printf(p->to, "   // %s", n->from);
     buf_putc(p->to, '\n');
+    if (n->kind == G_steps) print_steps(p, n->steps.body);
 }
 
 static void mark(bool *needed, const Node *n) { needed[n->id] = true; }

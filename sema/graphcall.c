@@ -412,6 +412,7 @@ Ent graph_call(Grapher *g, const Node *call, Schedule schedule, const TensorRef 
     if (is_word(g, f, "weight")) return graph_weight(g, call, nwant ? want[0] : NULL);
     if (is_word(g, f, "reshape")) return view_call(g, call, graph_reshape);
     if (is_word(g, f, "slice")) return view_call(g, call, graph_slice);
+    if (is_word(g, f, "empty")) return graph_empty(g, call);
     const Maker *m = f->kind == N_name && !scope_find(c->scope, f->sym) ? maker_find(f->sym) : NULL;
     if (m) return graph_constant(g, m, call);
     Ent callee = eval(c, f);

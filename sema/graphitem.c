@@ -7,8 +7,8 @@
 //     var h = embed(ids, weight("wte"));
 //     for i in 0 .. 12 { h = layer<I = i>(h); }
 //
-// An `if` that depends on a dimension is decided by numbers. Until there are some, both branches are checked,
-// and nothing is said of what they assign.
+// An `if` or a loop that depends on a dimension is decided by numbers. Until there are some, both branches, and one trip, are checked;
+// of what they assign is known what is the same either way, its type, or nothing.
 #include "sema/graphitem.h"
 
 #include <string.h>
@@ -142,6 +142,12 @@ static bool is_var(const Grapher *g, const Bind *b) {
     return false;
 }
 
+static bool same_type(Grapher *g, Ent a, Ent b) {
+    bool same = a.kind == EN_tensor && b.kind == EN_tensor && a.tensor->elem == b.tensor->elem && a.tensor->rank == b.tensor->rank && a.tensor->rank >= 0;
+    for (int i = 0; same && i < a.tensor->rank; i++) same = dims_compare(g->c, a.tensor->dim[i], b.tensor->dim[i]) == DIMS_same;
+    return same;
+}
+
 static void assign_one(Grapher *g, const Node *target, Ent e, Span value) {
     Check *c = g->c;
     Result *r = target->kind == N_name ? result_named(g, target->sym) : NULL;
@@ -152,7 +158,7 @@ static void assign_one(Grapher *g, const Node *target, Ent e, Span value) {
     }
     if (b && is_var(g, b)) {
         called(g, e, b->name);
-        b->ent = g->undecided ? ent_error(c) : e;
+        b->ent = g->undecided && !same_type(g, b->ent, e) ? ent_error(c) : e;
         return;
     }
     if (!r) {

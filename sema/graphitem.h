@@ -41,6 +41,7 @@ TGValue *graph_value_of(Grapher *g, Ent tensor);
 int   graph_root(const Grapher *g, int value);           // the value whose memory it is
 bool  graph_in_state(const Grapher *g, int value);
 Ent   graph_constant(Grapher *g, const Maker *m, const Node *call);
+Ent   graph_empty(Grapher *g, const Node *call);
 Ent   graph_weight(Grapher *g, const Node *call, const TensorRef *want);
 bool  graph_weight_shape(Grapher *g, Ent weight, const TensorRef *type, Span at);    // one that nothing was known of
 Ent   graph_reshape(Grapher *g, Ent v, const Node *call);

@@ -100,6 +100,13 @@ Ent graph_constant(Grapher *g, const Maker *m, const Node *call) {
     return e;
 }
 
+// empty<f32>(T, N): room for what launches will store, each a part of it. Nobody makes it.
+Ent graph_empty(Grapher *g, const Node *call) {
+    Made made;
+    if (!maker_read(g->c, &maker_empty, call, &made)) return ent_error(g->c);
+    return graph_value(g, TG_computed, made.elem, made.rank, made.dim, call->span);
+}
+
 // weight("h.", i, ".attn.w"): texts and numbers, one after the other.
 static bool weight_name(Grapher *g, const Node *call, Str *name) {
     Check *c = g->c;

@@ -402,6 +402,7 @@ bool     launch_scalar(Check *c, Elem e, Ent v, Span at, bool open, TValue *out)
 
 typedef struct Maker Maker;
 typedef struct Made { TMake make; Elem elem; int rank; Ent dim[MAX_RANK]; Number lo, hi, *values; } Made;
+extern const Maker maker_empty;          // of graphs alone: a type and dimensions
 const Maker *maker_find(Sym name);                                      // NULL: no such maker
 bool maker_read(Check *c, const Maker *m, const Node *call, Made *out);
 bool number_known(Ent e, Number *v);                                      // a number that is known

@@ -11,6 +11,8 @@ static const Maker makers[] = {
     {"values", MAKE_values, EL_f32, 0},
 };
 
+const Maker maker_empty = {"empty", MAKE_zeros, EL_f32, 0};
+
 const Maker *maker_find(Sym name) {
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         if (strcmp(makers[i].name, name->s) == 0) return &makers[i];

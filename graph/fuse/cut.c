@@ -81,7 +81,7 @@ typedef void DimFn(Cut *c, void *ctx, Ix dim);
 static void dims_of(Cut *c, Ix e, DimFn *fn, void *ctx) {
     if (!e) return;
     if (e->kind == IX_AXIS) { dims_of(c, e->arg[0], fn, ctx); return; }
-    if (e->kind == IX_DIM) fn(c, ctx, e);
+    if (e->kind == IX_DIM && e->value < ix_dim_count(c->g)) fn(c, ctx, e);      // not the number of a body's step
     for (uint32_t i = 0; (e->has_dim || e->has_axis) && i < e->n; i++) dims_of(c, e->arg[i], fn, ctx);
 }
 
@@ -92,6 +92,8 @@ static void each_dim(Cut *c, const Node *n, DimFn *fn, void *ctx) {
     for (int i = 0; coord && i < n->src[0]->rank; i++) dims_of(c, coord[i], fn, ctx);
     if (n->kind == G_view) dims_of(c, n->view.pred, fn, ctx);
     if (n->kind == G_index) dims_of(c, n->index.expr, fn, ctx);
+    if (n->kind == G_steps) dims_of(c, n->steps.count, fn, ctx);
+    for (uint32_t i = 0; n->kind == G_steps && i < n->steps.body->nodes.n; i++) each_dim(c, n->steps.body->nodes.at[i], fn, ctx);
 }
 
 static int bodies(const Node *n) { return n->kind == G_loop ? 1 : n->kind == G_if ? 2 : 0; }

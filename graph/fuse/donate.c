@@ -42,6 +42,19 @@ static Node *uncast_input(Node *n, Elem elem) {
     return n->kind == G_cast && (Elem)n->src[0]->elem == elem ? n->src[0] : n;
 }
 
+// Does a loop go on by it, or with values of it?
+static bool in_steps(const Graph *g, Ix dim) {
+    bool any = false;
+    for (uint32_t i = 0; i < g->nodes.n && !any; i++) {
+        const Node *n = g->nodes.at[i];
+        if (n->kind != G_steps) continue;
+        any = has_dim(n->steps.count, dim);
+        for (uint32_t k = 0; k < n->nsrc; k++)
+            for (int d = 0; d < n->src[k]->rank; d++) any |= has_dim(n->src[k]->shape[d], dim);
+    }
+    return any;
+}
+
 // Why a result takes over no input, in words; NULL: it does.
 static const char *match(const Rewrite *w, int output, Pair *p) {
     const Graph *g = w->g;
@@ -62,6 +75,7 @@ static const char *match(const Rewrite *w, int output, Pair *p) {
     for (int d = 0; d < r->rank; d++)
         if (d != p->axis && has_dim(p->input->shape[d], dim))
             return "the number of rows is another dimension of the input, too";
+    if (in_steps(g, dim)) return "a loop needs the number of rows as a size";
     return NULL;
 }
 

@@ -287,15 +287,36 @@ static void product(State *s, Node *n) {
     fuse_join_all(s, n);
 }
 
-// Of a sort: both results are the sort's.
+// Steps are launches of their body's kernels: what they are given is in memory, and so is what they give.
+static void steps(State *s, Node *n) {
+    Ix axis[G_MAX_RANK];
+    int group = fuse_new_group(s, F_STEPS, n);
+    FGroup *f = fuse_group_at(s, group);
+    Graph *body = n->steps.body;
+    f->anchor = n;
+    s->f->maker[n->id] = group;
+    vec_push(s->g->arena, &f->nodes, n);
+    for (uint32_t k = 0; k < n->nsrc; k++) {
+        Node *x = n->src[k];
+        for (int i = 0; i < x->rank; i++) axis[i] = ix_axis(s->g, i, x->shape[i]);
+        fuse_place_add(s, x, group, axis);
+        if (!s->result[x->id]) s->result[x->id] = "the steps of a loop read it";
+    }
+    graph_simplify(body);
+    f->step = graph_fuse(body);
+    if (!f->step) g_error(s->g, "%s", g_failed(body));
+}
+
+// Of a sort: both results are the sort's. Likewise of steps.
 static void projection(State *s, Node *n) {
     const struct Places *p = &s->places[n->id];
     Node *sort = n->src[0];
-    if (sort->kind != G_sort) {
+    if (sort->kind != G_sort && sort->kind != G_steps) {
         no_kernel(s, sort);
         return;
     }
-    if (s->f->maker[sort->id] < 0) own_group(s, sort, NULL);
+    if (s->f->maker[sort->id] < 0 && sort->kind == G_steps) steps(s, sort);
+    else if (s->f->maker[sort->id] < 0) own_group(s, sort, NULL);
     int group = s->f->maker[sort->id];
     s->f->maker[n->id] = group;
     s->f->stored[n->id] = true;
@@ -303,10 +324,26 @@ static void projection(State *s, Node *n) {
     for (uint32_t i = 0; i < p->at.n; i++) fuse_reads_add(s, p->at.at[i].group, group);
 }
 
+// A result of the model that is one of steps, with axes of 1 more or less: the same memory.
+static bool seen_so(const State *s, const Node *n) {
+    int next = 0;
+    if (!s->result[n->id] || s->in_place[n->id] || n->kind != G_view || n->src[0]->kind != G_proj || n->src[0]->src[0]->kind != G_steps) return false;
+    for (int d = 0; d < n->src[0]->rank; d++) {
+        if (ix_is(n->src[0]->shape[d], 1)) continue;
+        while (next < n->rank && ix_is(n->shape[next], 1)) next++;
+        if (next == n->rank || n->view.coord[d] != ix_axis(s->g, next, n->shape[next])) return false;
+        next++;
+    }
+    return ix_is(n->view.pred, 1) && g_count(s->g, n) == g_count(s->g, n->src[0]);
+}
+
 // Movement costs nothing.
 static void movement(State *s, Node *n) {
     const char *large = n->kind == G_gather ? fuse_grows_too_large(s, n) : NULL;
-    if (s->result[n->id] || s->in_place[n->id] || s->places[n->id].many || layout(s, n)) elementwise(s, n);
+    if (seen_so(s, n)) {
+        s->needed[n->src[0]->id] = true;
+        fuse_join_all(s, n);
+    } else if (s->result[n->id] || s->in_place[n->id] || s->places[n->id].many || layout(s, n)) elementwise(s, n);
     else if (large) own_group(s, n, large);
     else fuse_join_all(s, n);
 }
@@ -371,6 +408,8 @@ static void order(State *s) {
 }
 
 Fusion *graph_fuse(Graph *g) {
+    fuse_own_rows(g);
+    if (g_failed(g)) return NULL;
     uint32_t n = g->nodes.n;
     State s = {.g = g, .f = NEW(g->arena, Fusion)};
     s.f->graph = g;
@@ -379,6 +418,7 @@ Fusion *graph_fuse(Graph *g) {
     s.f->why = NEW_N(g->arena, const char *, n);
     s.f->part = NEW_N(g->arena, FPart, n);
     s.f->begun = NEW_N(g->arena, int, n);
+    s.f->row = NEW_N(g->arena, FRow, n);
     s.needed = NEW_N(g->arena, bool, n);
     s.result = NEW_N(g->arena, const char *, n);
     s.in_place = NEW_N(g->arena, bool, n);
@@ -402,6 +442,7 @@ Fusion *graph_fuse(Graph *g) {
     for (uint32_t i = 0; i < g->donated.n; i++)
         if (!g->donated.at[i].refused) s.needed[g->donated.at[i].updated->id] = true;
     fuse_count_users(&s);
+    fuse_rows(&s);
     fuse_weigh(&s);
     for (uint32_t i = n; i-- > 0 && !g_failed(g);) {
         Node *node = g->nodes.at[i];
@@ -412,6 +453,7 @@ Fusion *graph_fuse(Graph *g) {
     }
     g_at(g, NULL);
     if (!g_failed(g)) fuse_numbers(&s);
+    fuse_rows_alone(&s);
     if (!g_failed(g)) order(&s);
     fuse_order_parts(&s);
     return g_failed(g) ? NULL : s.f;

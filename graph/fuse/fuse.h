@@ -12,6 +12,7 @@ typedef enum FKind {
     F_ROWS,                      // reductions of rows, and what is computed from them; scans and sorts
     F_PRODUCT,                   // a contraction, with what follows it
     F_SCATTER,
+    F_STEPS,                     // no kernel: those of a body, for each of its steps
 } FKind;
 
 typedef struct Attention {       // a product whose left operand is a softmax along the contracted axis
@@ -38,7 +39,8 @@ typedef struct FGroup {
     Node    *as;                 // a view of the root, one to one, that is stored in its stead; or NULL
     VEC(Node *) more;            // F_PRODUCT: other contractions of the same left operand, MOST_MORE at most
     VEC(Node *) also;            // .. or of other operands, that add to the anchor's sum: a loop of each, one after the other
-    Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL
+    Node    *anchor;             // F_PRODUCT: the contraction; F_ROWS: the scan or sort that it is about, or NULL; F_STEPS: those
+    const struct Fusion *step;   // F_STEPS: of the body
     VEC(Node *) makes;           // what it leaves in memory: the root (or `as`), and others
     VEC(Node *) beside;          // .. of which these are no part of the root, but like it (beside.c)
     const Ix *place;             // F_PRODUCT: of the anchor, in axes of the root
@@ -65,6 +67,9 @@ bool graph_apart_in_memory(Graph *g, const Node *n, const FGroup *f, const Ix *c
 enum { LARGE_WHOLE = 4 << 20 };  // elements of what is worth it
 typedef struct FPart { const Node *of; Ix start; } FPart;    // of: NULL: it is not
 
+// In the body of steps: a value that is stored as a row of what they give, at the step's number; alone: nowhere else.
+typedef struct FRow { const Node *of; Ix at; bool alone; } FRow;
+
 typedef struct Fusion {
     const Graph *graph;
     VEC(FGroup *) groups;        // in the order of launches
@@ -73,6 +78,7 @@ typedef struct Fusion {
     // by node id: why it is stored, in words; NULL: it is not, or nothing could be done about it
     const char **why;
     FPart      *part;            // by node id
+    FRow       *row;             // by node id; of NULL: it is none
     int        *begun;           // by node id of such a concatenation: the group that makes the first of its parts (maker: the last); -1: it is none
 } Fusion;
 

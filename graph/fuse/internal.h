@@ -80,6 +80,11 @@ bool fuse_parts_in_place(State *s, Node *n, const char *why);
 bool fuse_makes_part(const State *s, const FGroup *f);       // .. and nothing else
 void fuse_order_parts(State *s);                             // once groups are in their order
 
+// step.c: rows that the steps of a loop give
+void fuse_own_rows(Graph *g);                                // of a body: each is a value that a kernel stores, and no other row
+void fuse_rows(State *s);
+void fuse_rows_alone(State *s);                              // once all is placed: which of them nobody reads
+
 // numbers.c: reductions over tiles of products' columns, by the products' kernels
 void fuse_numbers(State *s);
 

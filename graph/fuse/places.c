@@ -201,7 +201,7 @@ bool fuse_placed_in(const State *s, const Node *n, int group) {
 int fuse_new_group(State *s, FKind kind, Node *root) {
     FGroup *f = NEW(s->g->arena, FGroup);
     f->kind = kind;
-    f->once = s->fixed[root->id];
+    f->once = s->fixed[root->id] && !s->f->row[root->id].of;
     f->root = root;
     f->parts = axis_of_parts(root);
     vec_push(s->g->arena, &s->f->groups, f);

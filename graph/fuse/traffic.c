@@ -31,15 +31,27 @@ static double bytes_of(const Traffic *t, const Node *n) {
 
 static bool moves(const Node *n) { return n->kind == G_view || n->kind == G_proj; }
 
-static Traffic begin(Graph *g, const GTensor *in) {
-    Traffic t = {g, NEW_N(g->arena, int64_t, ix_dim_count(g) + 1), NEW_N(g->arena, bool, g->nodes.n)};
-    ref_dims(g, in, t.dims);
+static Traffic begin_with(Graph *g, int64_t *dims) {
+    Traffic t = {g, dims, NEW_N(g->arena, bool, g->nodes.n)};
     for (uint32_t i = 0; i < g->nodes.n; i++) {
         const Node *n = g->nodes.at[i];
-        t.constant[i] = n->kind == G_const || n->kind == G_index || (n->nsrc > 0 && n->kind != G_host);
+        t.constant[i] = n->kind == G_const || n->kind == G_index || (n->nsrc > 0 && n->kind != G_host && n->kind != G_steps);
         for (uint32_t k = 0; k < n->nsrc; k++) t.constant[i] &= t.constant[n->src[k]->id];
     }
     return t;
+}
+
+static Traffic begin(Graph *g, const GTensor *in) {
+    int64_t *dims = NEW_N(g->arena, int64_t, ix_dim_count(g) + 1);
+    ref_dims(g, in, dims);
+    return begin_with(g, dims);
+}
+
+// Of the body of steps: the sizes around it, and a step's number.
+static Traffic of_body(const Traffic *t, Graph *body) {
+    int64_t *dims = NEW_N(body->arena, int64_t, ix_dim_count(body) + 1);
+    for (int64_t d = 0; d < body->step.number->value; d++) dims[d] = t->dims[d];
+    return begin_with(body, dims);
 }
 
 // it is in the code
@@ -129,17 +141,17 @@ static void walk(Walk *w, const Node *n, double most) {
 
 typedef struct Moved { double read, written; bool once; } Moved;
 
-static Moved fusion_moved(Graph *g, const Fusion *f, int group, const GTensor *in) {
-    Traffic t = begin(g, in);
+static Moved fusion_moved(const Traffic *t, const Fusion *f, int group) {
+    const Graph *g = t->g;
     const FGroup *a = f->groups.at[group];
     Moved m = {0};
-    Walk w = {&t, f, group, NEW_N(g->arena, double, g->nodes.n), NEW_N(g->arena, bool, g->nodes.n)};
+    Walk w = {t, f, group, NEW_N(g->arena, double, g->nodes.n), NEW_N(g->arena, bool, g->nodes.n)};
     for (uint32_t i = 0; i < a->makes.n; i++) {
         const Node *n = a->makes.at[i];
-        if (n->kind == G_sort) continue;                     // its results are the values
-        m.written += a->kind == F_SCATTER ? bytes_of(&t, n->src[1]) : bytes_of(&t, n);
+        if (n->kind == G_sort || n->kind == G_steps) continue;          // its results are the values
+        m.written += a->kind == F_SCATTER ? bytes_of(t, n->src[1]) : bytes_of(t, n);
         for (uint32_t k = a->kind == F_SCATTER; k < n->nsrc; k++)
-            walk(&w, n->src[k], n->kind == G_gather && k == 0 ? bytes_of(&t, n) : moves(n) ? bytes_of(&t, n) : 1e300);
+            walk(&w, n->src[k], n->kind == G_gather && k == 0 ? bytes_of(t, n) : moves(n) ? bytes_of(t, n) : 1e300);
     }
     for (uint32_t i = 0; i < g->nodes.n; i++) m.read += w.read[i];
     m.once = a->once;
@@ -193,45 +205,76 @@ static void say_dims(Buf *to, const Traffic *t) {
     }
 }
 
-void fusion_print(Buf *to, Graph *g, const Fusion *f, const Unfused *before, const GTensor *in) {
+typedef struct Sum { double bytes; int kernels, once; } Sum;
+
+static void say_stores(Buf *to, const Fusion *f, const FGroup *a, int indent) {
+    for (uint32_t k = 0; k < a->makes.n; k++) {
+        const Node *n = a->makes.at[k];
+        buf_printf(to, "%*s    stores ", indent, "");
+        say_node(to, n);
+        buf_printf(to, " %s[", elem_name((Elem)n->elem));
+        for (int d = 0; d < n->rank; d++) {
+            if (d) buf_puts(to, ", ");
+            ix_print(to, f->graph, n->shape[d], NULL);
+        }
+        buf_puts(to, "]");
+        if (f->why[n->id]) buf_printf(to, ": %s", f->why[n->id]);
+        buf_putc(to, '\n');
+    }
+}
+
+static void say_sources(Buf *to, const FGroup *a) {
+    const char *from[MAX_SOURCES];
+    int count = group_sources(a, from, MAX_SOURCES);
+    for (int k = 0; k < count && k < MAX_SOURCES; k++) buf_printf(to, "%s %s", k ? "," : "", from[k]);
+    if (count > MAX_SOURCES) buf_printf(to, ", and %d more", count - MAX_SOURCES);
+}
+
+static void say_groups(Buf *to, const Traffic *t, const Fusion *f, const char *lead, int indent, double times, Sum *sum);
+
+static void say_steps(Buf *to, const Traffic *t, const Fusion *f, const FGroup *a, const char *number, int indent, double times, Sum *sum) {
+    const Node *n = a->anchor;
+    Traffic body = of_body(t, n->steps.body);
+    int64_t count = ix_eval(n->steps.count, t->dims, NULL);
+    buf_printf(to, "%*sloop %s, of ", indent, "", number);
+    ix_print(to, t->g, n->steps.count, NULL);
+    buf_puts(to, " steps:");
+    say_sources(to, a);
+    buf_putc(to, '\n');
+    say_stores(to, f, a, indent);
+    say_groups(to, &body, a->step, arena_printf(t->g->arena, "%s.", number), indent + 4, times * (double)count, sum);
+}
+
+static void say_groups(Buf *to, const Traffic *t, const Fusion *f, const char *lead, int indent, double times, Sum *sum) {
     static const char *const kind[] = {"map", "rows", "product", "scatter"};
-    Traffic t = begin(g, in);
-    double bytes = 0;
-    int kernels = 0;
     for (uint32_t i = 0; i < f->groups.n; i++) {
         const FGroup *a = f->groups.at[i];
-        Moved m = fusion_moved(g, f, (int)i, in);
-        buf_printf(to, "kernel %u, %s%s:", i + 1, kind[a->kind], a->once ? ", once" : "");
-        const char *from[MAX_SOURCES];
-        int count = group_sources(a, from, MAX_SOURCES);
-        for (int k = 0; k < count && k < MAX_SOURCES; k++) buf_printf(to, "%s %s", k ? "," : "", from[k]);
-        if (count > MAX_SOURCES) buf_printf(to, ", and %d more", count - MAX_SOURCES);
-        buf_puts(to, "\n    reads ");
+        const char *number = arena_printf(t->g->arena, "%s%u", lead, i + 1);
+        if (a->kind == F_STEPS) { say_steps(to, t, f, a, number, indent, times, sum); continue; }
+        Moved m = fusion_moved(t, f, (int)i);
+        buf_printf(to, "%*skernel %s, %s%s:", indent, "", number, kind[a->kind], a->once ? ", once" : "");
+        say_sources(to, a);
+        buf_printf(to, "\n%*s    reads ", indent, "");
         say_bytes(to, m.read);
         buf_puts(to, ", writes ");
         say_bytes(to, m.written);
         buf_putc(to, '\n');
-        for (uint32_t k = 0; k < a->makes.n; k++) {
-            const Node *n = a->makes.at[k];
-            buf_puts(to, "    stores ");
-            say_node(to, n);
-            buf_printf(to, " %s[", elem_name((Elem)n->elem));
-            for (int d = 0; d < n->rank; d++) {
-                if (d) buf_puts(to, ", ");
-                ix_print(to, f->graph, n->shape[d], NULL);
-            }
-            buf_puts(to, "]");
-            if (f->why[n->id]) buf_printf(to, ": %s", f->why[n->id]);
-            buf_putc(to, '\n');
-        }
+        say_stores(to, f, a, indent);
+        sum->once += m.once;
         if (m.once) continue;
-        kernels++;
-        bytes += m.read + m.written;
+        sum->kernels++;
+        sum->bytes += times * (m.read + m.written);
     }
-    buf_printf(to, "%d kernel%s", kernels, kernels == 1 ? "" : "s");
-    if (kernels < (int)f->groups.n) buf_printf(to, " (and %d once)", (int)f->groups.n - kernels);
-    buf_puts(to, kernels == 1 ? " moves " : " move ");
-    say_bytes(to, bytes);
+}
+
+void fusion_print(Buf *to, Graph *g, const Fusion *f, const Unfused *before, const GTensor *in) {
+    Traffic t = begin(g, in);
+    Sum sum = {0};
+    say_groups(to, &t, f, "", 0, 1, &sum);
+    buf_printf(to, "%d kernel%s", sum.kernels, sum.kernels == 1 ? "" : "s");
+    if (sum.once) buf_printf(to, " (and %d once)", sum.once);
+    buf_puts(to, sum.kernels == 1 ? " moves " : " move ");
+    say_bytes(to, sum.bytes);
     say_dims(to, &t);
     buf_printf(to, "; the model's %d operator%s, one by one, ", before->operators, before->operators == 1 ? "" : "s");
     say_bytes(to, before->bytes);

@@ -29,14 +29,14 @@ void fuse_weigh(State *s) {
     for (uint32_t i = 0; i < s->g->nodes.n; i++) {
         const Node *n = s->g->nodes.at[i];
         bool anchor = n->kind == G_reduce || n->kind == G_contract || n->kind == G_scan || n->kind == G_sort ||
-                      n->kind == G_scatter;
+                      n->kind == G_scatter || n->kind == G_steps;
         int w = n->kind == G_ew       ? (g_is_function((GEw)n->op) || n->op == EW_pow ? 4
                                          : fuse_unpacks(n)                                  ? 0
                                                                                        : 1)
                 : n->kind == G_concat ? (int)n->nsrc
                                       : 0;
-        bool free_source = n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
-        s->constant[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host);
+        bool free_source = n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter || n->kind == G_steps;
+        s->constant[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host && n->kind != G_steps);
         for (uint32_t k = 0; k < n->nsrc; k++) s->constant[i] &= s->constant[n->src[k]->id];
         for (uint32_t k = 0; k < n->nsrc && !free_source; k++) {
             uint32_t from = n->src[k]->id;
@@ -56,7 +56,7 @@ void fuse_weigh(State *s) {
         s->gathers[i] = !anchor && !fuse_is_kept(n) &&
                         (s->gathers[i] || (n->kind == G_gather && n->nsrc > 1 && elem_is_float((Elem)n->elem)));
         s->reduces[i] = n->kind == G_reduce || (!anchor && s->reduces[i]);
-        s->fixed[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host) ||
+        s->fixed[i] = n->kind == G_const || (n->nsrc > 0 && n->kind != G_host && n->kind != G_steps) ||
                       (n->kind == G_index && !n->index.expr->has_dim);
         for (uint32_t k = 0; k < n->nsrc; k++) s->fixed[i] &= s->fixed[n->src[k]->id];
         for (int d = 0; d < n->rank; d++) s->fixed[i] &= n->kind == G_const || ix_is_const(n->shape[d]);

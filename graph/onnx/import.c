@@ -8,6 +8,7 @@
 // have them (op_inline). A model's mistakes are found on the way: names that nobody makes, or too late, or twice;
 // dimensions and data that do not agree; and recorded with the node that they were met at.
 #include "graph/fuse/fuse.h"
+#include "graph/rewrite/loops.h"
 #include "graph/rewrite/narrow.h"
 #include "graph/stages.h"
 #include "graph/onnx/internal.h"
@@ -726,7 +727,13 @@ static Graph *import_as_written(OnnxModel *m, OnnxImport *how, Buf *err) {
         how->bound = (int)(marks.inputs.n + marks.dims.n);
         bool alike = ok && g_failed(g) == NULL && tries < MAX_TRIES && dims_alike(&im);
         bool other = !im.again && !marks.given && another_case(&im);
-        if (ok && g_failed(g) == NULL && !alike && !other) break;
+        if (ok && g_failed(g) == NULL && !alike && !other) {
+            bool stays = (how->kernels || how->dtype != EL_none) && !graph_count_loops(g) && how->ngiven > 0 && !marks.written;
+            if (!stays) break;
+            marks.written = true;
+            graph_free(g);
+            continue;
+        }
         if ((!im.again && !alike && !other) || tries > MAX_TRIES) {
             const char *why = first != NULL ? first : g_failed(g);
             buf_printf(err, "%s: %s", m->path, why != NULL ? why : "cannot be lowered");

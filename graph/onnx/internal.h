@@ -108,6 +108,7 @@ typedef struct Marks {                 // what must be bound, found so far; name
     VEC(SameDim) same;
     const char *apart;                 // of the tensors given: two sizes of one name
     bool all;                          // too many: bind whatever is given
+    bool written;                      // loops are written out for the sizes given, whatever they are: one of them has no form else
     bool given;                        // all dimensions are those of the tensors given: with names the model is wrong
 } Marks;
 

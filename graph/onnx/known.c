@@ -178,11 +178,11 @@ bool op_fixed(Op *op, Ix size, int64_t *v) {
 // Has what stays a loop no form? In a program, or in another type.
 static bool written_out(const Import *im) { return im->how->ngiven > 0 && (im->how->kernels || im->how->dtype != EL_none); }
 
-bool op_trips(Op *op, Ix size, int64_t *n) {
+bool op_trips(Op *op, Ix size, bool chained, int64_t *n) {
     Import *im = op->import;
     if (size == NULL) return false;
     if (ix_const(size, n)) return true;
-    if (!written_out(im)) return false;
+    if (!written_out(im) || (chained && !im->marks->written)) return false;
     Search s = {.op = op, .dims = true};
     search_ix(&s, size);
     im->again |= s.found;

@@ -154,6 +154,11 @@ typedef struct Rolled {
     Node *element;                     // of a list, which gets it at its end, then those of all trips; NULL: no list, or it stays the same
 } Rolled;
 
+static void counters(Graph *g, int n, Node *const *carried, Rolled *of) {
+    for (int i = 0; i < n; i++)
+        if (!op_is_sequence(carried[i]) && (of[i].first = g_known_ix(g, carried[i])) != NULL) of[i].step = ix(g, 1);
+}
+
 // A trip of number `at`, as far as is known of the steps. False: this loop is none of that kind.
 static bool roll(Trips *t, Ix at, Node *const *carried, Rolled *roll, Node **scanned, Node **cond) {
     Graph *g = t->op->g;
@@ -246,8 +251,7 @@ static int64_t rolled(Trips *t, int64_t most, Node **carried, Node **scanned, bo
     OpTrial trial = op_try(op);
     Rolled of[MAX_VALUES] = {{0}};
     Ix at = NULL;
-    for (int i = 0; i < t->ncarried; i++)
-        if (!op_is_sequence(carried[i]) && (of[i].first = g_known_ix(g, carried[i])) != NULL) of[i].step = ix(g, 1);
+    counters(g, t->ncarried, carried, of);
     int64_t n = roll_all(t, most, carried, of, scanned, &at, last);
     Ix count = ix(g, n);
     if (n < FEW) return op_undo(op, trial), 0;
@@ -288,6 +292,24 @@ static bool unroll(Trips *t, int64_t most, Node **carried, Node **scanned) {
         scanned[i] = first == 0 ? rest : rest == NULL ? lead[i] : g_concat(g, 0, (Node *[]){lead[i], rest}, 2);
     }
     return g_failed(g) == NULL;
+}
+
+// Does a trip need what another has computed, as far as one of any number tells?
+static bool chains(Trips *t, Node *const *carried) {
+    Graph *g = t->op->g;
+    OpTrial trial = op_try(t->op);
+    Rolled of[MAX_VALUES] = {{0}};
+    Node *scanned[MAX_VALUES], *cond = NULL;
+    Ix outer = g->trip;
+    if (t->lists) return false;
+    counters(g, t->ncarried, carried, of);
+    g->trip = ix_dim_fresh(g, "trip", 0, IX_DIM_MAX);
+    roll(t, g->trip, carried, of, scanned, &cond);
+    g->trip = outer;
+    op_undo(t->op, trial);
+    bool chained = t->chained;
+    t->chained = false;
+    return chained;
 }
 
 // As the graph's loop. None of what it carries is a list of tensors.
@@ -338,7 +360,7 @@ static Node *lower_loop(Op *op) {
     Node *folded = !fixed ? op_fold(op, limit) : NULL;
     GNum v;
     Ix size = !fixed && folded == NULL ? g_known_ix(g, limit) : NULL;
-    if (size != NULL) op_trips(op, size, &most);                  // starts again with it as a number
+    if (size != NULL) op_trips(op, size, chains(&t, carried), &most);      // starts again with it as a number
     if (folded != NULL && g_scalar_value(folded, &v)) fixed = true, most = v.is_int ? v.i : f64_to_int_sat(v.f, 64, true);
     bool decided = cond == NULL || truth(op, cond, &go), done = false;
     if (fixed && decided) done = unroll(&t, go ? most : 0, carried, scanned);
@@ -386,7 +408,7 @@ static bool scan(Trips *t, Node **states, Node **scanned) {
     Node *kept[MAX_VALUES];
     int64_t trips;
     for (int i = 0; i < t->ncarried; i++) kept[i] = states[i];
-    if (op_trips(t->op, t->length, &trips) && trips <= UNROLLED) return unroll(t, trips, states, scanned);
+    if (op_trips(t->op, t->length, t->ncarried > 0, &trips) && trips <= UNROLLED) return unroll(t, trips, states, scanned);
     for (int i = 0; i < t->ncarried; i++) states[i] = kept[i];
     return looped(t, g_size(t->op->g, EL_i64, t->length), NULL, states, scanned);
 }

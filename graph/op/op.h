@@ -95,9 +95,10 @@ void          *op_needs(Op *op, const Node *x, const char *what);
 bool           op_fixed(Op *op, Ix size, int64_t *v);                    // a size as a number
 // x as a constant if no input, dimension or param is in it; else NULL, no message
 Node          *op_fold(Op *op, Node *x);
-// Does a loop have so many trips, as a number? If a program is wanted, one that the given tensors settle is settled.
+// Does a loop have so many trips, as a number? If a program is wanted, one that the given tensors settle is settled; not where each step
+// needs the one before, as long as such loops have a form.
 // false and no message: it stays a loop, or the import starts again.
-bool           op_trips(Op *op, Ix size, int64_t *n);
+bool           op_trips(Op *op, Ix size, bool chained, int64_t *n);
 // Between the two may be tried what need not succeed: op_undo forgets the message, what was required and what was bound.
 typedef struct OpTrial { uint32_t requires, inputs, dims; bool again; } OpTrial;
 OpTrial        op_try(Op *op);

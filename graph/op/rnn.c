@@ -261,7 +261,7 @@ static Node *run_direction(Rnn *m, Node *x, Node *w, Node *bias, bool backward, 
         in = add(m, in, add(m, input_bias, recurrent));
     }
     if (backward) in = turned(m, in);
-    bool known = op_trips(m->op, m->S, &steps) && steps <= UNROLLED && steps > 0;
+    bool known = op_trips(m->op, m->S, true, &steps) && steps <= UNROLLED && steps > 0;
     Node *y = known ? unrolled(m, in, steps, state) : looped(m, in, state);
     return backward ? turned(m, y) : y;
 }

@@ -253,6 +253,20 @@ static NodeList makers_of(const Run *r, const Node *n) {
     return all;
 }
 
+static bool has_dim(Ix e, Ix dim) {
+    for (uint32_t i = 0; i < e->n && e->has_dim; i++)
+        if (has_dim(e->arg[i], dim)) return true;
+    return e == dim;
+}
+
+// Does n have the size from what it reads, a loop from how often it runs?
+static bool is_given(const Node *n, Ix dim) {
+    bool given = n->kind == G_steps || (n->kind == G_loop && n->src[0]->kind == G_index && has_dim(n->src[0]->index.expr, dim));
+    for (uint32_t k = 0; k < n->nsrc; k++)
+        for (int d = 0; d < n->src[k]->rank && !given; d++) given = has_dim(n->src[k]->shape[d], dim);
+    return given;
+}
+
 static void find_makers(Run *r) {
     for (uint32_t i = 0; i < r->g->nodes.n; i++) {
         int count;
@@ -260,7 +274,7 @@ static void find_makers(Run *r) {
         for (int k = 0; k < count; k++)
             for (int d = 0; d < t[k].rank; d++) {
                 Ix e = t[k].shape[d];
-                if (e->kind != IX_DIM || !ix_dim_info(r->g, e)->data_dependent || r->bound[e->value]) continue;
+                if (e->kind != IX_DIM || !ix_dim_info(r->g, e)->data_dependent || r->bound[e->value] || is_given(r->g->nodes.at[i], e)) continue;
                 r->maker[e->value] = r->g->nodes.at[i];
                 r->makers = true;
             }
@@ -326,6 +340,8 @@ static RPlan *plan_body(Run *r, const GBody *body) {
         for (uint32_t k = 0; k < n->nsrc; k++) inner[i] |= inner[n->src[k]->id];
         for (int b = 0; b < bodies(n); b++)
             for (int k = 0; k < plans_of(r, n)[b]->ncaptures; k++) inner[i] |= inner[plans_of(r, n)[b]->capture[k]->id];
+        NodeList makers = makers_of(r, n);                   // a size that a trip finds is of that trip
+        for (uint32_t k = 0; k < makers.n; k++) inner[i] |= inner[makers.at[k]->id];
     }
     RPlan *p = plan_make(r, needed, inner);
     for (int i = 0; i < body->nresults; i++)
@@ -382,7 +398,7 @@ static KindFn *const kinds[G_KIND_COUNT] = {
     [G_input] = run_input, [G_param] = run_param, [G_const] = run_const, [G_index] = ref_index, [G_ew] = ref_ew, [G_cast] = ref_cast,
     [G_view] = ref_view, [G_gather] = ref_gather, [G_scatter] = ref_scatter, [G_reduce] = ref_reduce, [G_scan] = ref_scan,
     [G_sort] = ref_sort, [G_contract] = ref_contract, [G_concat] = ref_concat, [G_host] = ref_several, [G_loop] = ref_several,
-    [G_if] = ref_several, [G_proj] = ref_proj,
+    [G_if] = ref_several, [G_steps] = ref_several, [G_proj] = ref_proj,
 };
 
 static bool watch(Run *r, const Node *n) {
@@ -438,7 +454,7 @@ bool run_plan(Run *r, const RPlan *plan) {
             continue;
         }
         if (n->kind != G_param && (!kinds[n->kind](r, n, &r->val[n->id]) || !watch(r, n))) return false;
-        if (bodies(n) || n->kind == G_host)
+        if (bodies(n) || n->kind == G_host || n->kind == G_steps)
             if (!check_requires(r)) return false;
         for (uint32_t k = 0; k < n->nsrc; k++) used(r, n->src[k]);
         for (int b = 0; b < bodies(n); b++)

@@ -131,12 +131,16 @@ static bool loop(Run *r, const Node *n, RVal *result) {
     RVal *now = checked_alloc(((size_t)carried + 2) * sizeof *now), *next = checked_alloc(((size_t)body->nresults + 1) * sizeof *next);
     Scanned *scan = checked_alloc(((size_t)scans + 1) * sizeof *scan);
     int64_t limit, go_on;
+    size_t ndims = (size_t)ix_dim_count(r->g);
+    bool *bound = checked_alloc(ndims + 1);                  // sizes that a trip finds are other ones in the next
+    if (ndims) memcpy(bound, r->bound, ndims);
     read_scalar(n->src[0], r, &limit);
     read_scalar(n->src[1], r, &go_on);
     for (int i = 0; i < carried; i++) now[1 + i] = rval_share(&r->val[n->src[2 + i]->id]);
     for (int64_t t = 0; t < limit && go_on && !r->failed; t++) {
         if (!rval_new(r, &now[0], EL_i64, 0, NULL)) break;
         memcpy(now[0].at, &t, 8);
+        if (ndims) memcpy(r->bound, bound, ndims);
         if (!trip(r, body, plan, now, next)) break;
         row_load_i64(EL_bool, 1, next[0].at, 0, &go_on);
         rval_drop(&next[0]);
@@ -146,6 +150,8 @@ static bool loop(Run *r, const Node *n, RVal *result) {
             rval_drop(&next[1 + carried + i]);
         }
     }
+    if (ndims) memcpy(r->bound, bound, ndims);
+    free(bound);
     for (int i = 0; i < carried && !r->failed; i++) result[i] = rval_share(&now[1 + i]);
     for (int i = 0; i < scans && !r->failed; i++) stack(r, &n->sub.result[carried + i], &scan[i], &result[carried + i]);
     for (int i = 0; i < nresults && !r->failed; i++) accept(r, &n->sub.result[i], &result[i]);
@@ -171,12 +177,69 @@ static bool branch(Run *r, const Node *n, RVal *result) {
     return true;
 }
 
+// ---- steps ----------------------------------------------------------------------------------------------------------
+
+static RVal owned(GTensor *t) {
+    RVal v = {.elem = t->elem, .rank = t->rank, .at = t->data, .buf = checked_alloc(sizeof *v.buf)};
+    *v.buf = (RBuf){1, true, t->data, t->bytes};
+    for (int64_t k = v.rank, step = elem_bytes(v.elem); k-- > 0; step *= v.shape[k]) v.shape[k] = t->shape[k], v.stride[k] = step;
+    t->data = NULL;
+    return v;
+}
+
+// One step: what goes on, in the first of `in`; rows to their places among those of all.
+static bool one_step(Run *r, const Graph *g, int64_t number, int64_t *dims, bool *bound, RVal *in, RVal *result) {
+    uint32_t nin = g->inputs.n, nout = g->outputs.n, carried = (uint32_t)g->step.ncarried;
+    uint32_t *want = checked_alloc((nout + 1) * sizeof *want);
+    GTensor *given = checked_alloc((nin + 1) * sizeof *given), *out = checked_alloc((nout + 1) * sizeof *out);
+    char words[512] = "";
+    for (uint32_t i = 0; i < nin; i++) given[i] = tensor_of(&in[i]);
+    for (uint32_t i = 0; i < nout; i++) want[i] = g->outputs.at[i].node->id;
+    dims[g->step.number->value] = number;
+    bool ok = ref_run_part(g, given, &(RefPart){.want = want, .nwant = (int)nout, .dims = dims, .bound = bound}, out, words, sizeof words);
+    if (!ok) run_fail(r, "%s", words);
+    for (uint32_t i = 0; i < nout && ok; i++) {
+        if (i < carried) rval_drop(&in[i]), in[i] = owned(&out[i]);
+        else if (out[i].bytes) memcpy(result[i].at + (size_t)number * out[i].bytes, out[i].data, out[i].bytes);
+    }
+    for (uint32_t i = 0; i < nout && ok; i++) g_tensor_free(&out[i]);
+    free(want);
+    free(given);
+    free(out);
+    return ok;
+}
+
+static bool steps(Run *r, const Node *n, RVal *result) {
+    const Graph *g = n->steps.body;
+    int carried = g->step.ncarried, ndims = ix_dim_count(g);
+    int64_t number = g->step.number->value, count = 0;
+    int64_t *dims = NEW_N(r->arena, int64_t, ndims + 1);
+    bool *bound = NEW_N(r->arena, bool, ndims + 1), ok = run_sizes(r, 1, &n->steps.count, &count);
+    RVal *in = checked_alloc((n->nsrc + 1) * sizeof *in);
+    if (number) memcpy(dims, r->dims, (size_t)number * sizeof *dims), memcpy(bound, r->bound, (size_t)number * sizeof *bound);
+    bound[number] = true;
+    for (uint32_t i = 0; i < n->nsrc && ok; i++) ok = rval_packed(r, &r->val[n->src[i]->id], &in[i]);
+    for (int i = carried; i < n->steps.nresults && ok; i++) {
+        int64_t shape[G_MAX_RANK];
+        const GType *t = &n->steps.result[i];
+        ok = run_sizes(r, t->rank, t->shape, shape) && rval_new(r, &result[i], t->elem, t->rank, shape);
+    }
+    for (int64_t k = 0; k < count && ok; k++) ok = one_step(r, g, k, dims, bound, in, result);
+    for (int i = 0; i < carried && ok; i++) result[i] = rval_share(&in[i]);
+    for (uint32_t i = 0; i < n->nsrc; i++) rval_drop(&in[i]);
+    free(in);
+    return ok;
+}
+
 bool ref_several(Run *r, const Node *n, RVal *out) {
     int count;
     g_results(n, &count);
     RVal *result = NEW_N(r->arena, RVal, count);
     r->results[n->id] = result;
-    bool ok = n->kind == G_host ? host(r, n, result) : n->kind == G_loop ? loop(r, n, result) : branch(r, n, result);
+    bool ok = n->kind == G_host    ? host(r, n, result)
+              : n->kind == G_loop  ? loop(r, n, result)
+              : n->kind == G_steps ? steps(r, n, result)
+                                   : branch(r, n, result);
     if (ok) *out = rval_share(&result[0]);
     return ok;
 }

@@ -34,7 +34,7 @@ static Node *of_nothing(Graph *g, const Node *n) {
 static Node *without(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Graph *g = r->g;
     (void)pass;
-    if (n->kind == G_input || n->kind == G_const || n->kind == G_host || n->nsrc == 0) return NULL;
+    if (n->kind == G_input || n->kind == G_const || n->kind == G_host || n->kind == G_steps || n->nsrc == 0) return NULL;
     if (empty(n)) return g_name(g, nothing(g, n), n->name);
     if (!empty(n->src[0]) && (n->nsrc < 2 || !empty(n->src[1]))) return NULL;
     switch ((GKind)n->kind) {

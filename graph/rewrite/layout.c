@@ -109,7 +109,7 @@ static uint8_t known(Layout *l, const Node *n) {
     Graph *g = l->r->g;
     for (uint32_t i = l->known.n; i <= n->id; i++) {
         const Node *e = g->nodes.at[i];
-        uint8_t all = e->kind == G_const || (e->nsrc > 0 && e->kind != G_host) ? IS_CONSTANT : 0, any = 0;
+        uint8_t all = e->kind == G_const || (e->nsrc > 0 && e->kind != G_host && e->kind != G_steps) ? IS_CONSTANT : 0, any = 0;
         for (uint32_t k = 0; k < e->nsrc; k++) {
             all &= l->known.at[e->src[k]->id];
             any |= l->known.at[e->src[k]->id] & IS_ORDERED;

@@ -17,7 +17,7 @@
 //     of such values (angles written as a product of frequencies and positions);
 //   - statistics: results of reductions, and what is computed of those alone;
 //   - vectors that are added or multiplied element by element: biases, norms' scales;
-//   - inputs and outputs of the model, unless asked for.
+//   - inputs and outputs of the model, unless asked for; what goes from step to step of a loop, what it is given and what it gives.
 //
 // Casts of weights move down to the weights, through whatever moves them, and are made when those are loaded. Which
 // values are kept in memory, fusion knows: it is asked (fuse.h), what it would keep gets a cast that says `kept`, and as
@@ -60,9 +60,9 @@ static void classify(Narrow *w, const Node *n) {
         if (w->activation[s->id]) all &= w->statistic[s->id];
     }
     bool table = n->kind == G_gather && weight, product = n->kind == G_contract && weight;
-    bool moves = n->kind == G_input || n->kind == G_host || any || table || product;
+    bool moves = n->kind == G_input || n->kind == G_host || n->kind == G_steps || any || table || product;
     w->activation[n->id] = elem_is_float((Elem)n->elem) && !w->r.constant[n->id] && moves;
-    w->statistic[n->id] = w->activation[n->id] && (n->kind == G_reduce || (any && all && n->kind != G_contract));
+    w->statistic[n->id] = w->activation[n->id] && (n->kind == G_reduce || (any && all && n->kind != G_contract && n->kind != G_steps));
 }
 
 static bool begin(Narrow *w, Graph *g, Elem to, bool io) {
@@ -75,6 +75,10 @@ static bool begin(Narrow *w, Graph *g, Elem to, bool io) {
     for (uint32_t i = 0; i < w->r.n; i++)
         if (w->r.alive[i]) classify(w, g->nodes.at[i]);
     for (uint32_t i = 0; i < g->outputs.n; i++) w->is_output[g->outputs.at[i].node->id] = true;
+    for (uint32_t i = 0; i < w->r.n; i++) {                  // what steps are given is as an input is
+        const Node *n = g->nodes.at[i];
+        for (uint32_t k = 0; n->kind == G_steps && w->r.alive[i] && k < n->nsrc; k++) w->is_output[n->src[k]->id] = true;
+    }
     return true;
 }
 
@@ -240,9 +244,19 @@ static bool find_kept(Narrow *w, Graph *g, Elem to, bool io) {
     return any;
 }
 
+// Bodies of steps, whose inputs and outputs keep their types.
+static bool narrow_bodies(Graph *g, Elem to) {
+    for (uint32_t i = 0; i < g->nodes.n; i++) {
+        Graph *body = g->nodes.at[i]->kind == G_steps ? g->nodes.at[i]->steps.body : NULL;
+        if (body && !body->tables->narrow && !graph_narrow(body, to, false)) return g_error(g, "%s", g_failed(body)) != NULL;
+    }
+    return true;
+}
+
 bool graph_narrow(Graph *g, Elem to, bool io) {
     Narrow w;
     g->tables->narrow = true;
+    if (!narrow_bodies(g, to)) return false;
     graph_simplify(g);
     if (!begin(&w, g, to, io)) return false;
     rewrite_all(&w.r, io ? with_input : replaced, &w);

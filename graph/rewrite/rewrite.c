@@ -37,7 +37,7 @@ bool rewrite_begin(Rewrite *r, Graph *g) {
     }
     for (uint32_t i = 0; i < n; i++) {
         const Node *e = g->nodes.at[i];
-        r->constant[i] = e->kind == G_const || (e->nsrc > 0 && e->kind != G_host);
+        r->constant[i] = e->kind == G_const || (e->nsrc > 0 && e->kind != G_host && e->kind != G_steps);
         for (uint32_t k = 0; k < e->nsrc; k++) r->constant[i] &= r->constant[e->src[k]->id];
     }
     return true;

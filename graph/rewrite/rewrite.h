@@ -43,6 +43,7 @@ void  order_axes(Graph *g);                                  // layout.c
 void  unfold_windows(Graph *g);                              // unfold.c
 void  order_sums(Graph *g);                                  // layout.c, products alone
 void  order_results(Graph *g);                               // apart.c
+void  views_into_steps(Graph *g);                            // loops.c
 
 // .. and of a model in 16-bit floats, when it is one
 void  norms_apart(Graph *g);                                 // norms.c

@@ -219,6 +219,7 @@ void graph_simplify(Graph *g) {
         select_branches, drop_empty,     fold_numbers, integer_products, count_constants, plain_scans, hoist_factors,  fold_scales,
         join_steps,      sum_products,   merge_products, join_alike,     turn_columns,    part_gates,    join_groups,
         share_heads,     order_axes,     unfold_windows, order_sums,     order_results,  bundle_concats,
+        views_into_steps,
     };
     if (g->tables->simplified) return;
     g->tables->simplified = true;

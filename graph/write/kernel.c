@@ -184,6 +184,7 @@ bool kernel_build(Kernel *k) {
     case F_ROWS: return f->anchor ? k_along(k) : rows(k);
     case F_PRODUCT: return f->attends ? k_attention(k) : g_is_depthwise(k->g, f->anchor) ? k_depthwise(k) : k_product(k);
     case F_SCATTER: return k_scatter(k);
+    case F_STEPS: break;
     }
     return false;
 }

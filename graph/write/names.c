@@ -13,6 +13,7 @@ static const char *const reserved[] = {
     "strided", "break", "continue", "assert", "print", "tune", "values", "iota", "load", "store", "cumsum", "rename", "fma", "exp2", "log2",
     "rsqrt", "cdiv", "sinh", "cosh", "asinh", "acosh", "atanh", "int_power", "div_trunc", "rem_trunc", "mod_trunc", "mod_floor", "sign_of", "log1p", "expm1",
     "lowest", "align_up", "leaky_relu", "gelu_tanh", "log1p_exp", "bitcast", "isnan", "precise", "within", "rel", "key", "tan", "atan", "acos", "asin", "power", "static_assert",
+    "empty",
 };
 
 static uint32_t slot_of(const Kernel *k, const char *name) {

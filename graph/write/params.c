@@ -168,6 +168,29 @@ static void store_part(Kernel *k, KStore *st, FPart part) {
     k->params.at[st->param].out = !k->params.at[st->param].inout;
 }
 
+// A row of what the steps of a loop give.
+static void store_row(Kernel *k, KStore *st, FRow row) {
+    Ix coord[G_MAX_RANK] = {row.at}, shape[G_MAX_RANK], at[G_MAX_RANK];
+    for (int d = 1; d < row.of->rank; d++) coord[d] = st->coord[d - 1];
+    st->nat = dims_of(k, row.of->rank, row.of->shape, coord, shape, at);
+    st->at = copy_ixs(k->g, at, st->nat);
+    st->param = param_of(k, row.of, st->nat, shape, true, NULL, 0);
+    k->params.at[st->param].out = false;
+    k->params.at[st->param].inout = true;
+}
+
+static void store_rows(Kernel *k) {
+    for (uint32_t i = 0, n = k->stores.n; i < n; i++) {
+        FRow row = k->f->row[k->stores.at[i].node->id];
+        KStore st = k->stores.at[i];
+        if (!row.of) continue;
+        store_row(k, &st, row);
+        st.value->uses += !row.alone;
+        if (row.alone) k->stores.at[i] = st;
+        else vec_push(k->arena, &k->stores, st);
+    }
+}
+
 void k_settle_params(Kernel *k) {
     bool *seen = NEW_N(k->arena, bool, k->exprs.n);
     Ix shape[G_MAX_RANK], at[G_MAX_RANK], own[G_MAX_RANK];
@@ -194,6 +217,7 @@ void k_settle_params(Kernel *k) {
     for (uint32_t i = 0; i < k->stores.n; i++) {
         KStore *st = &k->stores.at[i];
         const Node *n = st->node;
+        if (k->f->row[n->id].alone) continue;
         if (k->f->part[n->id].of) {
             store_part(k, st, k->f->part[n->id]);
             continue;
@@ -209,4 +233,5 @@ void k_settle_params(Kernel *k) {
         st->at = copy_ixs(k->g, at, st->nat);
         st->param = param_of(k, n, st->nat, shape, true, NULL, 0);
     }
+    store_rows(k);
 }

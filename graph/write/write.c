@@ -7,35 +7,11 @@
 #include "graph/write/write.h"
 
 #include "graph/stages.h"
-#include "graph/write/internal.h"
+#include "graph/write/program.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct Value { const char *name; int rank; const Ix *shape; } Value;
-typedef struct Written { const char *meaning, *name; } Written;
-typedef struct Shared { const char *meaning; int kernels; } Shared;    // of a kernel that is given its step: how many without are it
-
-// Kernels that would be one, if each were given its step's number: known when all have been written, and then they are written again.
-typedef struct Steps { VEC(Shared) at; bool known; } Steps;
-
-typedef struct Writer {
-    Graph  *g;
-    const Fusion *f;
-    Kernel *scope;               // names of the graph item
-    Value  *value;               // by node id
-    const char **result;         // by output: its name
-    VEC(Written) kernels;
-    Buf     items, body, lets;   // kernels; launches; weights and constants
-    const char *weights;
-    bool    needs_library, has_weights;
-    int     launches;
-    bool    numbers;             // dimensions that are inputs are numbers of the plan, since something needs them as sizes
-    bool    sizes;               // something does
-    const char *item;            // the graph's name
-    Steps  *steps;
-} Writer;
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
@@ -157,7 +133,7 @@ static const char *kernel_name(Writer *w, const FGroup *f) {
     return name;
 }
 
-static char *nodes_comment(Writer *w, const FGroup *f) {
+char *w_nodes(Writer *w, const FGroup *f) {
     Buf b = {0};
     const char *from[MAX_SOURCES];
     int n = 0, sources = group_sources(f, from, MAX_SOURCES);
@@ -172,10 +148,8 @@ static char *nodes_comment(Writer *w, const FGroup *f) {
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
-enum { WIDTH = 118 };
-
 // A line, broken after commas of its outermost parentheses where it is too long.
-static void put_line(Buf *to, const char *line, size_t n, int indent) {
+void w_line(Buf *to, const char *line, size_t n, int indent) {
     int depth = 0;
     size_t start = 0, cut = 0, room = WIDTH;
     char open[64] = {0};
@@ -193,7 +167,7 @@ static void put_line(Buf *to, const char *line, size_t n, int indent) {
     buf_add(to, line + start, n - start);
 }
 
-static void put_comment(Buf *to, const char *text, int indent) {
+void w_comment(Buf *to, const char *text, int indent) {
     size_t room = WIDTH - 3 - (size_t)indent;
     while (*text) {
         size_t n = strlen(text), cut = n;
@@ -214,7 +188,7 @@ static void put_dims(Writer *w, Buf *to, int rank, const Ix *shape) {
     }
 }
 
-static void put_type(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape) {
+void w_type(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape) {
     buf_printf(to, "%s[", elem_name((Elem)n->elem));
     put_dims(w, to, rank, shape);
     buf_putc(to, ']');
@@ -237,22 +211,37 @@ static void put_element(Buf *to, const Node *n, uint64_t i) {
 
 enum { FEW_ELEMENTS = 16, MOST_ELEMENTS = 1 << 22 };     // written out where the file has them, too; where it has not
 
+// What a weight is called already, in another graph: around steps, or their body.
+static const char *weight_there(const Writer *w, const Node *typed, const Node *n) {
+    for (uint32_t i = 0; i < w->let.n; i++) {
+        const Node *there = w->let.at[i].typed, *c = graph_loaded(there) ? there->src[0] : there;
+        if (there->elem == typed->elem && c->c.data == n->c.data && strcmp(c->c.stored, n->c.stored) == 0 && c->rank == n->rank) return w->let.at[i].name;
+    }
+    return NULL;
+}
+
 // A constant: by its name in the file of weights, or by its elements.
 static bool put_constant(Writer *w, const Node *typed, Value *v) {
     const Node *n = graph_loaded(typed) ? typed->src[0] : typed;
     uint64_t count = n->c.bytes / (size_t)elem_bytes((Elem)n->elem);
     bool named = n->c.stored && w->weights && count > (n->c.file ? 1 : FEW_ELEMENTS);
+    const char *there = named ? weight_there(w, typed, n) : NULL;
+    if (there) {
+        *v = (Value){there, n->rank, n->shape};
+        return true;
+    }
     v->name = k_name(w->scope, g_identifier(w->g->arena, n->name, "constant"));
     v->rank = n->rank;
     v->shape = n->shape;
     size_t line = w->lets.n;
     buf_printf(&w->lets, "    let %s: ", v->name);
     if (named) {
-        put_type(w, &w->lets, typed, n->rank, n->shape);
+        w_type(w, &w->lets, typed, n->rank, n->shape);
         buf_puts(&w->lets, " = weight(");
         buf_string(&w->lets, n->c.stored);
         buf_puts(&w->lets, ");\n");
         w->has_weights = true;
+        vec_push(w->g->arena, &w->let, ((Weight){typed, v->name}));
         return true;
     }
     if (count > MOST_ELEMENTS)
@@ -260,7 +249,7 @@ static bool put_constant(Writer *w, const Node *typed, Value *v) {
     Ix flat = ix(w->g, (int64_t)count);
     v->rank = 1;
     v->shape = copy_ixs(w->g, &flat, 1);
-    put_type(w, &w->lets, typed, 1, v->shape);
+    w_type(w, &w->lets, typed, 1, v->shape);
     if (count == 0) {
         buf_printf(&w->lets, " = zeros<%s>(0);\n", elem_name((Elem)typed->elem));
         return true;
@@ -284,15 +273,16 @@ static bool same_shape(int r1, const Ix *s1, int r2, const Ix *s2) {
 }
 
 // A value with the shape that is wanted, or that part of it.
-static bool put_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape, Ix parts, int64_t part) {
+bool w_value(Writer *w, Buf *to, const Node *n, int rank, const Ix *shape, Ix parts, int64_t part) {
     if (parts) {
         Ix all[G_MAX_RANK] = {parts};
         for (int i = 0; i < rank; i++) all[i + 1] = shape[i];
-        if (!put_value(w, to, n, rank + 1, all, NULL, 0)) return false;
+        if (!w_value(w, to, n, rank + 1, all, NULL, 0)) return false;
         buf_printf(to, "[%" PRId64 "]", part);
         return true;
     }
     Value *v = &w->value[n->id];
+    if (!v->name && n->kind == G_view && n->src[0]->kind == G_proj) *v = w->value[n->src[0]->id];      // of steps, with other axes of 1
     if (!v->name && (n->kind == G_const || graph_loaded(n)) && !put_constant(w, n, v)) return false;
     if (!v->name) return g_error(w->g, "a value is used before it is made") != NULL;
     if (same_shape(v->rank, v->shape, rank, shape)) {
@@ -394,8 +384,8 @@ static const char *kernel_item(Writer *w, Item *it, const char *comment) {
     const char *rest = strchr(text.p, '\n');
     char *head = arena_printf(w->g->arena, "kernel %s%.*s", name, (int)(rest - text.p) - 8, text.p + strlen("kernel @"));
     buf_putc(&w->items, '\n');
-    put_comment(&w->items, comment[0] ? comment : "of the model", 0);
-    put_line(&w->items, head, strlen(head), 7);
+    w_comment(&w->items, comment[0] ? comment : "of the model", 0);
+    w_line(&w->items, head, strlen(head), 7);
     for (const char *c = rest; *c; c++) {                    // @: its name, in its tune item
         if (*c == '@') buf_puts(&w->items, name);
         else buf_putc(&w->items, *c);
@@ -407,7 +397,7 @@ static const char *kernel_item(Writer *w, Item *it, const char *comment) {
 
 // The result of the graph that is just what this kernel gives.
 static const char *own_result(Writer *w, const KParam *p) {
-    if (p->inout || w->f->begun[p->node->id] >= 0 || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
+    if (!w->result || p->inout || w->f->begun[p->node->id] >= 0 || !same_shape(p->rank, p->shape, p->node->rank, p->node->shape)) return NULL;
     int found = -1;
     for (uint32_t i = 0; i < w->g->outputs.n; i++) {
         if (w->g->outputs.at[i].node != p->node) continue;
@@ -423,8 +413,9 @@ static bool is_state(const Graph *g, const Node *n) {
     return found;
 }
 
+// Not of the body of steps: the interpreter has no such values, but those of each.
 static void say(Writer *w, const char *name, const Node *n) {
-    vec_push(w->g->arena, &w->g->written, ((GNamed){.name = name, .node = (Node *)(uintptr_t)n}));
+    if (w->result) vec_push(w->g->arena, &w->g->written, ((GNamed){.name = name, .node = (Node *)(uintptr_t)n}));
 }
 
 static const KStep *step_of(const Kernel *k, Ix name) {
@@ -442,7 +433,7 @@ static bool put_call(Writer *w, Buf *call, const char *name, const Kernel *k) {
         if (!first) buf_puts(call, ", ");
         first = false;
         bool updates = p->inout && p->node->kind == G_scatter;
-        ok = put_value(w, call, updates ? p->node->src[0] : p->node, p->rank, p->shape, p->parts, p->part);
+        ok = w_value(w, call, updates ? p->node->src[0] : p->node, p->rank, p->shape, p->parts, p->part);
         if (updates && is_state(w->g, p->node->src[0])) say(w, w->value[p->node->src[0]->id].name, p->node);    // by the parameter's name
     }
     for (uint32_t i = 0; i < k->scalars.n; i++) {
@@ -476,9 +467,9 @@ static void put_results(Writer *w, Buf *line, const char *name, const Kernel *k)
         return;
     }
     buf_puts(line, "let ");
-    for (uint32_t i = 0; i < k->params.n; i++) {
-        const KParam *p = &k->params.at[i];
-        if (!p->out && !p->inout) continue;
+    for (uint32_t i = 0, n = k->params.n; i < 2 * n; i++) {  // what it makes, then what it updates
+        const KParam *p = &k->params.at[i % n];
+        if (i < n ? !p->out : !p->inout) continue;
         const char *of = k_name(w->scope, g_identifier(w->g->arena, p->node->name, name));
         w->value[p->node->id] = (Value){of, p->rank, p->shape};
         if (w->f->begun[p->node->id] < 0 || w->f->maker[p->node->id] == k->group) say(w, of, p->node);       // with all its parts
@@ -486,27 +477,29 @@ static void put_results(Writer *w, Buf *line, const char *name, const Kernel *k)
     }
     if (results != 1) return;
     buf_puts(line, ": ");
-    put_type(w, line, only->node, only->rank, only->shape);
+    w_type(w, line, only->node, only->rank, only->shape);
 }
 
-static bool launch(Writer *w, int group) {
+bool w_launch(Writer *w, int group) {
+    if (w->f->groups.at[group]->kind == F_STEPS) return w_steps(w, w->f->groups.at[group]);
     Item it;
     if (!choose(w, group, &it)) return false;
     Kernel *k = it.k;
-    char *comment = nodes_comment(w, k->fg);
+    char *comment = w_nodes(w, k->fg);
     const char *name = kernel_item(w, &it, comment);
     Buf call = {0}, line = {0};
     w->sizes |= k->sizes;
     bool ok = put_call(w, &call, name, k);
     put_results(w, &line, name, k);
     buf_printf(&line, " = %s;", call.p);
-    bool beside = line.n + strlen(comment) + 4 + 3 + 4 <= WIDTH;
-    if (comment[0] && !beside) put_comment(&w->body, comment, 4);
-    buf_puts(&w->body, "    ");
-    put_line(&w->body, line.p, line.n, 8);
+    bool beside = line.n + strlen(comment) + (size_t)w->indent + 3 + 4 <= WIDTH;
+    if (comment[0] && !beside) w_comment(&w->body, comment, w->indent);
+    buf_printf(&w->body, "%*s", w->indent, "");
+    w_line(&w->body, line.p, line.n, w->indent + 4);
     if (comment[0] && beside) buf_printf(&w->body, "    // %s", comment);
     buf_putc(&w->body, '\n');
     w->launches++;
+    w->repeated += w->g->step.number && !k->fg->once;
     buf_free(&line);
     buf_free(&call);
     return ok;
@@ -521,11 +514,11 @@ static bool results(Writer *w, Buf *head) {
         const Node *n = g->outputs.at[i].node;
         const char *name = w->result[i];
         buf_printf(head, "%s%s: ", i ? ", " : "", name);
-        put_type(w, head, n, n->rank, n->shape);
+        w_type(w, head, n, n->rank, n->shape);
         if (w->value[n->id].name == name) continue;          // its launch has assigned it
         say(w, name, g->outputs.at[i].node);
         buf_printf(&w->body, "    %s = ", name);
-        if (!put_value(w, &w->body, n, n->rank, n->shape, NULL, 0)) return false;
+        if (!w_value(w, &w->body, n, n->rank, n->shape, NULL, 0)) return false;
         buf_puts(&w->body, ";\n");
     }
     buf_puts(head, ")");
@@ -545,6 +538,7 @@ static bool program(Writer *w, Buf *to) {
     for (int i = 0; i < ix_dim_count(g); i++)
         if (!ix_dim_info(g, ix_dim_at(g, i))->value)
             vec_push(g->arena, &w->scope->names, g_dim_word(g, ix_dim_at(g, i)));
+    w_reserve_numbers(w, w->f);
     w->item = name = k_name(w->scope, name);
     buf_printf(&head, "graph %s(", name);
     for (uint32_t i = 0; i < g->inputs.n; i++) {
@@ -553,19 +547,19 @@ static bool program(Writer *w, Buf *to) {
         w->value[n->id] = v;
         buf_printf(&head, "%s%s: %s", i ? ", " : "", v.name, is_state(g, n) ? "inout " : "");
         if (w->numbers && says_size(g, n)) buf_puts(&head, elem_name((Elem)n->elem));
-        else put_type(w, &head, n, n->rank, n->shape);
+        else w_type(w, &head, n, n->rank, n->shape);
     }
     w->result = NEW_N(g->arena, const char *, g->outputs.n);
     for (uint32_t i = 0; i < g->outputs.n; i++)
         w->result[i] = k_name(w->scope, g_identifier(g->arena, g->outputs.at[i].name, "y"));
     bool ok = true;
-    for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = launch(w, (int)i);
+    for (uint32_t i = 0; i < w->f->groups.n && ok; i++) ok = w_launch(w, (int)i);
     ok = ok && results(w, &head) && !g_failed(g);
     w->sizes |= w->scope->sizes;
     bool again = (w->sizes && !w->numbers) || (!w->steps->known && any_shared(w->steps));      // with numbers; with steps as parameters
     ok = ok && !again;
     if (ok) {
-        put_line(to, head.p, head.n, 6);
+        w_line(to, head.p, head.n, 6);
         buf_puts(to, "\n{\n");
         if (w->has_weights) {
             buf_puts(to, "    weights ");
@@ -582,13 +576,13 @@ static bool program(Writer *w, Buf *to) {
 typedef struct Text {
     Buf  kernels, graphs;
     bool needs_library;
-    int  nkernels, ngraphs, launches[MOST_STAGES];
+    int  nkernels, ngraphs, launches[MOST_STAGES], repeated;
     VEC(Written) written;
     VEC(const char *) names;     // that kernels and graphs have
 } Text;
 
 static bool write_with(Graph *g, const Fusion *f, const char *weights, bool *numbers, Steps *steps, bool *again, Text *to) {
-    Writer w = {.g = g, .f = f, .weights = weights, .numbers = *numbers, .steps = steps};
+    Writer w = {.g = g, .f = f, .weights = weights, .numbers = *numbers, .steps = steps, .indent = 4};
     Buf graph = {0};
     g->written.n = 0;
     w.scope = NEW(g->arena, Kernel);
@@ -609,6 +603,7 @@ static bool write_with(Graph *g, const Fusion *f, const char *weights, bool *num
         to->needs_library |= w.needs_library;
         to->nkernels += (int)(w.kernels.n - before);
         to->launches[to->ngraphs++] = w.launches;
+        to->repeated += w.repeated;
         for (uint32_t i = before; i < w.kernels.n; i++) {
             vec_push(g->arena, &to->written, w.kernels.at[i]);
             vec_push(g->arena, &to->names, w.kernels.at[i].name);
@@ -636,8 +631,10 @@ static bool write_graph(Graph *g, const char *weights, Text *to, Buf *err) {
 static const char *plural(int n) { return n == 1 ? "" : "s"; }
 
 static void put_head(const Graph *g, const Text *t, Buf *to) {
-    buf_printf(to, "// The model %s as a program: %d kernel%s, and a graph of %d launch%s.\n", g->name, t->nkernels, plural(t->nkernels), t->launches[0],
+    buf_printf(to, "// The model %s as a program: %d kernel%s, and a graph of %d launch%s", g->name, t->nkernels, plural(t->nkernels), t->launches[0],
                t->launches[0] == 1 ? "" : "es");
+    if (t->repeated) buf_printf(to, ", %d of them once for each step of a loop", t->repeated);
+    buf_puts(to, ".\n");
     graph_donate_print(g, to, "// ", false);
 }
 
@@ -662,7 +659,7 @@ static void put_turn(const GStages *s, int turn, Buf *to) {
     for (int i = 0; i < at->nreads; i++) buf_printf(&line, "%s %s", i ? "," : ", reads", s->value[at->reads[i]].name);
     for (int i = 0; i < at->nmakes; i++) buf_printf(&line, "%s %s", i ? "," : ", makes", s->value[at->makes[i]].name);
     buf_putc(to, '\n');
-    put_comment(to, line.p, 0);
+    w_comment(to, line.p, 0);
     buf_free(&line);
 }
 

@@ -20,7 +20,7 @@ class Model:
     def __init__(self, name, opset=17):
         self.name, self.title, self.opset, self.domains = name, name, opset, set()
         self.nodes, self.weights, self.inputs, self.outputs, self.functions, self.feeds = [], [], [], [], [], {}
-        self.rng = np.random.default_rng(1)
+        self.rng, self.further = np.random.default_rng(1), []
 
     def input(self, name, shape, value):
         value = np.asarray(value)
@@ -30,6 +30,11 @@ class Model:
 
     def floats(self, name, shape, actual=None, dtype="float32"):
         return self.input(name, shape, self.rng.standard_normal(actual or shape).astype(dtype))
+
+    def again(self, **shapes):
+        """One more data set, of inputs of other sizes: random ones of their types, or as given."""
+        def value(v, like): return np.asarray(v, like.dtype) if isinstance(v, np.ndarray) else self.rng.standard_normal(v).astype(like.dtype)
+        self.further.append({name: value(shapes[name], v) if name in shapes else v for name, v in self.feeds.items()})
 
     def const(self, value, name=None):
         name = name or f"c{len(self.weights)}"
@@ -56,15 +61,17 @@ class Model:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=9, functions=self.functions)
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), self.name)
         shutil.rmtree(folder, ignore_errors=True)
-        os.makedirs(f"{folder}/test_data_set_0")
+        os.makedirs(folder)
         onnx.save(model, f"{folder}/model.onnx")
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        results = ort.InferenceSession(f"{folder}/model.onnx", options).run(None, self.feeds)
-        for kind, named in (("input", self.feeds.items()), ("output", zip([o.name for o in self.outputs], results))):
-            for i, (name, value) in enumerate(named):
-                with open(f"{folder}/test_data_set_0/{kind}_{i}.pb", "wb") as f:
-                    f.write(numpy_helper.from_array(np.asarray(value), name).SerializeToString())
+        session = ort.InferenceSession(f"{folder}/model.onnx", options)
+        for k, feeds in enumerate([self.feeds] + self.further):
+            os.makedirs(f"{folder}/test_data_set_{k}")
+            for kind, named in (("input", feeds.items()), ("output", zip([o.name for o in self.outputs], session.run(None, feeds)))):
+                for i, (name, value) in enumerate(named):
+                    with open(f"{folder}/test_data_set_{k}/{kind}_{i}.pb", "wb") as f:
+                        f.write(numpy_helper.from_array(np.asarray(value), name).SerializeToString())
 
 
 def case(f):
@@ -129,6 +136,67 @@ def recurrent(m):
     y, last = m.node("GRU", y, m.weight(1, 9, 8), m.weight(1, 9, 3), m.weight(1, 18), lengths, outs=2, hidden_size=3, linear_before_reset=1)
     for name in (y, last, h, c):
         m.output(name)
+    for batch, steps in ((1, 1), (2, 12), (5, 2)):
+        m.again(x=(batch, steps, 6), lengths=m.rng.integers(1, steps + 1, batch))
+
+
+def body(nodes, inputs, outputs):
+    """Of a Loop or Scan: inputs and outputs as (name, element type, shape)."""
+    def of(values): return [helper.make_tensor_value_info(*v) for v in values]
+    return helper.make_graph([helper.make_node(op, i.split(), o.split(), **more) for op, i, o, more in nodes], "body", of(inputs), of(outputs))
+
+
+@case
+def steps(m):
+    """Loops over a length by name that each step needs the one before for: Scan forwards and backwards, of two sequences; Loop with states that change places, one that stays, a counter, a value for each trip twice; a cell without lengths, its head; steps of what data found."""
+    x, h0 = m.floats("x", ["T", "N", 6], [7, 3, 6]), m.floats("h0", ["N", 8], [3, 8])
+    W, U, V = m.weight(6, 8, name="W"), m.weight(8, 8, name="U"), m.weight(8, 5, name="V")
+    xw, xv = m.node("MatMul", x, W), m.node("Softsign", m.node("MatMul", x, m.weight(6, 8)))
+    f = ["N", 8]
+    cell = body([("MatMul", "h U", "hu", {}), ("Add", "a hu", "s", {}), ("Tanh", "s", "t", {}), ("Mul", "t g", "next", {}), ("MatMul", "next V", "y", {})],
+                [("h", 1, f), ("a", 1, f), ("g", 1, f)], [("next", 1, f), ("y", 1, ["N", 5])])
+    last, y = m.node("Scan", h0, xw, xv, outs=2, num_scan_inputs=2, body=cell)
+    m.output(m.node("Softmax", y, out="heads")), m.output(m.node("Identity", last, out="last"))
+    last, y = m.node("Scan", h0, xw, xv, outs=2, num_scan_inputs=2, body=cell, scan_input_directions=[1, 0], scan_output_directions=[1])
+    m.output(m.node("Mul", y, y, out="backwards")), m.output(m.node("Add", last, h0, out="last_backwards"))
+    places = body([("Identity", "on", "go", {}), ("Gather", "xw i", "row", {"axis": 0}), ("MatMul", "b U", "bu", {}), ("Add", "row bu", "s", {}), ("Sigmoid", "s", "next", {}),
+                   ("Add", "n one", "more", {}), ("Cast", "n", "nf", {"to": 1}), ("Mul", "next nf", "seen", {}), ("Identity", "b", "was", {}), ("Identity", "k", "kept", {}), ("Mul", "k seen", "scaled", {})],
+                  [("i", 7, []), ("on", 9, []), ("a", 1, f), ("b", 1, f), ("n", 7, []), ("k", 1, f)],
+                  [("go", 9, []), ("was", 1, f), ("next", 1, f), ("more", 7, []), ("kept", 1, f), ("seen", 1, f), ("scaled", 1, f), ("was", 1, f)])
+    m.node("Identity", xw, out="xw")
+    m.const(np.array(1), "one")
+    trips = m.node("Squeeze", m.node("Shape", x, start=0, end=1))
+    for i, v in enumerate(m.node("Loop", trips, "", h0, m.node("Tanh", h0), m.const(np.array(2)), h0, outs=7, body=places)):
+        m.output(m.node("Identity", v, out=f"loop{i}"), 7 if i == 2 else 1)
+    y, h, c = m.node("LSTM", m.node("Relu", x), m.weight(1, 32, 6), m.weight(1, 32, 8), m.weight(1, 64), "", m.node("Unsqueeze", h0, m.const(np.array([0]))), "", m.weight(1, 24), outs=3, hidden_size=8, direction="reverse")
+    m.output(m.node("MatMul", m.node("Squeeze", y, m.const(np.array([1]))), V, out="head")), m.output(m.node("Identity", c, out="cell"))
+    for t, n in ((1, 2), (20, 1), (4, 5)):
+        m.again(x=(t, n, 6), h0=(n, 8))
+
+
+@case
+def found_steps(m):
+    """A cell over the rows that data choose, between what is before and after it."""
+    x = m.floats("x", ["L", 6], [9, 6])
+    score = m.node("ReduceSum", m.node("Tanh", m.node("MatMul", x, m.weight(6, 6))), m.const(np.array([1])), keepdims=0)
+    rows = m.node("Squeeze", m.node("NonZero", m.node("Greater", score, m.const(np.float32(-0.3)))), m.const(np.array([0])))
+    steps = m.node("Unsqueeze", m.node("Gather", m.node("Sigmoid", m.node("MatMul", x, m.weight(6, 6))), rows), m.const(np.array([1])))
+    y, h = m.node("GRU", steps, m.weight(1, 24, 6), m.weight(1, 24, 8), m.weight(1, 48), outs=2, hidden_size=8, linear_before_reset=1)
+    m.output(m.node("MatMul", m.node("Squeeze", y, m.const(np.array([1, 2]))), m.weight(8, 3), out="y")), m.output(m.node("Tanh", h, out="h"))
+    m.again(x=(4, 6)), m.again(x=(30, 6))
+
+
+@case
+def counts(m):
+    """A loop over a length by name that only the interpreter runs, as long as nobody says the length: how much each trip finds, and where, is added up."""
+    x = m.floats("x", ["T", 6], [5, 6])
+    m.const(np.array(1), "one")
+    count = body([("Identity", "on", "go", {}), ("Gather", "x i", "row", {"axis": 0}), ("Relu", "row", "above", {}), ("NonZero", "above", "at", {}), ("Shape", "at", "shape", {}), ("Gather", "shape one", "size", {"axis": 0}),
+                  ("ReduceSum", "at", "places", {"keepdims": 0}), ("Add", "places size", "found", {}), ("Add", "n found", "more", {})],
+                 [("i", 7, []), ("on", 9, []), ("n", 7, [])], [("go", 9, []), ("more", 7, []), ("found", 7, [])])
+    n, each = m.node("Loop", m.node("Squeeze", m.node("Shape", x, start=0, end=1)), "", m.const(np.array(0)), outs=2, body=count)
+    m.output(m.node("Cast", n, to=1, out="all")), m.output(m.node("Cast", each, to=1, out="each"))
+    m.again(x=(2, 6))
 
 
 MS = "com.microsoft"
