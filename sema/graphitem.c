@@ -30,6 +30,25 @@ static bool too_early(Grapher *g, const Node *n) {
     return true;
 }
 
+static bool same_type(Grapher *g, Ent a, Ent b) {
+    bool same = a.kind == EN_tensor && b.kind == EN_tensor && a.tensor->elem == b.tensor->elem && a.tensor->rank == b.tensor->rank && a.tensor->rank >= 0;
+    for (int i = 0; same && i < a.tensor->rank; i++) same = dims_compare(g->c, a.tensor->dim[i], b.tensor->dim[i]) == DIMS_same;
+    return same;
+}
+
+// A choice that numbers make, until there are some: of two values, what both are. False: it is one of numbers.
+static bool undecided_choice(Grapher *g, const Node *n, const TensorRef *const *want, int nwant, Ent *to) {
+    g->undecided++;
+    Ent a = graph_eval(g, n->kid[1], want, nwant);
+    bool values = a.kind == EN_tensor || a.kind == EN_tuple || a.kind == EN_error;
+    if (values) {
+        Ent b = graph_eval(g, n->kid[2], want, nwant);
+        *to = same_type(g, a, b) ? a : ent_error(g->c);
+    }
+    g->undecided--;
+    return values;
+}
+
 Ent graph_eval(Grapher *g, const Node *n, const TensorRef *const *want, int nwant) {
     Check *c = g->c;
     if (!n || too_early(g, n)) return ent_error(c);
@@ -56,7 +75,9 @@ Ent graph_eval(Grapher *g, const Node *n, const TensorRef *const *want, int nwan
     }
     if (n->kind == N_ternary) {
         Ent cond = recipe_pin(c, dims_settle(c, eval(c, n->kid[0])));
+        Ent e;
         if (cond.kind == EN_bool || cond.kind == EN_int) return graph_eval(g, n->kid[cond.i ? 1 : 2], want, nwant);
+        if (!g->numbers && cond.kind != EN_error && undecided_choice(g, n, want, nwant, &e)) return e;
     }
     Ent e = dims_settle(c, eval(c, n));
     if (e.kind != EN_tensor || !e.tensor->view) return e;
@@ -140,12 +161,6 @@ static bool is_var(const Grapher *g, const Bind *b) {
         if (g->vars.at[i] == b) return true;
     }
     return false;
-}
-
-static bool same_type(Grapher *g, Ent a, Ent b) {
-    bool same = a.kind == EN_tensor && b.kind == EN_tensor && a.tensor->elem == b.tensor->elem && a.tensor->rank == b.tensor->rank && a.tensor->rank >= 0;
-    for (int i = 0; same && i < a.tensor->rank; i++) same = dims_compare(g->c, a.tensor->dim[i], b.tensor->dim[i]) == DIMS_same;
-    return same;
 }
 
 static void assign_one(Grapher *g, const Node *target, Ent e, Span value) {
