@@ -116,7 +116,7 @@ EmuStatus emu_tensor_map_encode_im2col(EmuContext *, EmuTensorMap *, int dtype, 
 typedef enum EmuAsync {
     EMU_ASYNC_LATE,         // copies and wgmma take effect when something waits for them
     EMU_ASYNC_EAGER,        // at once
-    EMU_ASYNC_RANDOM,       // somewhere in between, by order_seed
+    EMU_ASYNC_RANDOM,       // somewhere in between, by order_seed; one of eight long after others
 } EmuAsync;
 
 typedef struct EmuRange { uint64_t address, size; } EmuRange;

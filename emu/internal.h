@@ -272,7 +272,7 @@ struct AsyncOp {
     Warp    *warp;
     const Insn *in;
     uint8_t  kind, lane;          // ASYNC_*
-    bool     read_done, done;
+    bool     read_done, done, slow;
     uint32_t group, clock;
     uint32_t shared, size, extent; // its shared memory: full address; bytes; bytes from first to last
     uint64_t global;              // or the other shared address
@@ -450,11 +450,15 @@ bool heap_create(EmuModule *);
 uint64_t heap_alloc(Launch *, uint64_t size);                  // 0: there is no room
 bool heap_free(Launch *, uint64_t address);                    // false: not an address that it gave
 
-// launch.c
-void async_sweep(Cluster *);                                   // drops those that are done
-void async_append(Cluster *, AsyncOp *);
-void async_drop(Cluster *);                              // the one that was made last
+// flight.c
 AsyncOp *async_new(Warp *, const Insn *);
+void async_append(Cluster *, AsyncOp *);
+void async_free(AsyncOp *);
+void async_drop(Cluster *);                                    // the one that was made last
+void async_sweep(Cluster *);                                   // drops those that are done
+bool async_step(Cluster *, bool slow);                         // completes one, if there is no other a slow one; false: there is none
+
+// launch.c
 void barrier_complete(Block *, uint32_t id);
 bool barrier_is_full(const Block *, uint32_t id);
 void cluster_barrier_check(Cluster *);

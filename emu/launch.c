@@ -189,17 +189,6 @@ static void add_counters(EmuCounters *to, const EmuCounters *from) {
     for (size_t i = 0; i < sizeof *to / sizeof *t; i++) t[i] += f[i];
 }
 
-static void async_free(AsyncOp *op) {
-    free(op->bytes);
-    free(op->vc);
-    free(op);
-}
-
-void async_drop(Cluster *c) {
-    if (c->at_hand) async_free(c->at_hand);
-    c->at_hand = NULL;
-}
-
 static void cluster_destroy(Cluster *c) {
     Launch *launch = c->launch;
     EmuCounters sum = {0};
@@ -382,8 +371,6 @@ static void report_deadlock(Cluster *c) {
 
 // ---- Running
 
-static bool async_step(Cluster *, bool all);
-
 static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
     Launch *launch = c->launch;
     uint64_t used = 0, rounds = 0, stuck_at = ~0ull;
@@ -404,10 +391,9 @@ static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
             if (atomic_load_explicit(&launch->stop, memory_order_relaxed)) return true;
         }
         c->give_up = false;
-        if (launch->options.async == EMU_ASYNC_RANDOM && c->n_async && rng_next(&c->rng) & 1 && async_step(c, false))
-            continue;
+        if (launch->options.async == EMU_ASYNC_RANDOM && rng_next(&c->rng) & 1 && async_step(c, false)) continue;
         if (busy && ++rounds % 1024) continue;
-        if (async_step(c, false) || busy) continue;
+        if (async_step(c, true) || busy) continue;
         if (ran && used < steps) {                       // all are polling: another block may have to run first
             if (++stuck < 64) continue;
             break;
@@ -427,7 +413,7 @@ static bool cluster_slice(Cluster *c, uint64_t steps) {  // true: it has ended
             return true;
         }
     }
-    if (!c->n_live) async_step(c, true);
+    while (!c->n_live && async_step(c, true)) {}
     uint64_t left = atomic_load(&launch->budget);
     while (!atomic_compare_exchange_weak(&launch->budget, &left, left > used ? left - used : 0)) {}
     if (left <= used && c->n_live)
@@ -612,56 +598,4 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     if (out) *out = report;
     else emu_report_free(&report);
     return status;
-}
-
-// ---- Bulk operations in flight
-
-AsyncOp *async_new(Warp *w, const Insn *in) {
-    AsyncOp *op = need(sizeof *op);
-    op->warp = w;
-    op->in = in;
-    w->cluster->at_hand = op;
-    return op;
-}
-
-void async_append(Cluster *c, AsyncOp *op) {
-    *c->async_last = op;
-    c->async_last = &op->next;
-    c->at_hand = NULL;
-    c->n_async++;
-    if (c->launch->options.async == EMU_ASYNC_EAGER) async_step(c, true);
-}
-
-// What a wait has run where it stood.
-void async_sweep(Cluster *c) {
-    AsyncOp **p = &c->async_first;
-    while (*p) {
-        AsyncOp *op = *p;
-        if (!op->done) { p = &op->next; continue; }
-        *p = op->next;
-        c->n_async--;
-        async_free(op);
-    }
-    c->async_last = p;
-}
-
-// Completes the oldest pending operation (any of them, by order_seed), or all.
-static bool async_step(Cluster *c, bool all) {
-    bool any = false;
-    while (c->async_first) {
-        AsyncOp **p = &c->async_first;
-        if (!all && c->launch->options.order_seed)
-            for (uint64_t k = rng_next(&c->rng) % c->n_async; k; k--) p = &(*p)->next;
-        AsyncOp *op = *p;
-        *p = op->next;
-        if (!op->next) c->async_last = p;
-        c->n_async--;
-        c->at_hand = op;
-        op->run(op);
-        c->progress++;
-        async_drop(c);
-        any = true;
-        if (!all) return true;
-    }
-    return any;
 }

@@ -9,7 +9,9 @@
 //                                            acc, den merged;  o = acc / den
 //
 // One producer fills one ring for both, in the order of the trips; group i begins at stage i and goes on by as many
-// stages as there are groups. What they carry is joined as parts of other programs are (split.c: sums, or what `merge`
+// stages as there are groups. Their number is a multiple of the groups', so that a stage stays with its group: it is
+// waited for by the parity of its phase, which tells phases apart only for who has seen the last one but this complete
+// (hopper/pingpong.c), and copies do not come in order. What they carry is joined as parts of other programs are (split.c: sums, or what `merge`
 // says), but through shared memory (llvm/parts.c). Beside a second group the tensor cores work while this one makes
 // exponentials, as with tiles of 128 rows, which have one chain of as many trips as there are.
 //
@@ -56,9 +58,10 @@ int hop_slices(Hop *h) {
     return asked ? asked : 2;
 }
 
-// A stage may be held until the group's next trip has begun: so many stages, and as many more.
+// A stage may be held until the group's next trip has begun: so many stages, and as many more. Each is one group's.
 bool hop_slices_short(Hop *h) {
     bool held = h->rings == 1;                                // else what the next trip needs first is free by then
+    h->stages -= h->stages % h->slices;
     if (h->stages >= (held ? 2 : 1) * h->slices) return false;
     h->slices = refuse(h, "the ring is too short for it");
     return true;

@@ -129,6 +129,29 @@ static void stores_of_copies(void **state) {             // what cp.async has wr
     emu_destroy(emu);
 }
 
+static void some_are_slow(void **state) {                // by order_seed: a copy may be on its way while 64 others come, one after the other
+    (void)state;
+    u32 late = 0, got;
+    EmuContext *emu = emu_create();
+    u64 out = device(emu, "out", NULL, 1024);
+    EmuModule *m = load_ptx(emu, KERNEL(".param .u64 out",
+        "@%p0 bra E; mbarrier.init.shared.b64 [bar], 1; mbarrier.init.shared.b64 [bar+8], 1; fence.mbarrier_init.release.cluster; mov.u32 %r5, 0; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 512;\n"
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd1], 512, [bar];\n"
+        "L: mbarrier.arrive.expect_tx.shared.b64 _, [bar+8], 16; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf+1024], [%rd1], 16, [bar+8];\n"
+        "and.b32 %r6, %r5, 1; W: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar+8], %r6; @!%p1 bra W; add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 64; @%p2 bra L;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 %p1, [bar], 0; selp.u32 %r7, 0, 1, %p1; V: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; @!%p1 bra V; st.global.u32 [%rd1+512], %r7; E:"));
+    for (u64 seed = 1; seed <= 64; seed++) {
+        run_clean(emu, m, "k", 1, 32, 0, (void *[]){&out}, &(EmuOptions){.async = EMU_ASYNC_RANDOM, .order_seed = seed});
+        emu_read(emu, &got, out + 512, sizeof got);
+        late += got;
+    }
+    assert_in_range(late, 1, 32);
+    run_clean(emu, m, "k", 1, 32, 0, (void *[]){&out}, NULL);
+    emu_read(emu, &got, out + 512, sizeof got);
+    assert_int_equal(got, 0);
+    emu_destroy(emu);
+}
+
 #define STORES(wait) KERNEL(".param .u64 out", "shl.b32 %r5, %r0, 2; add.s32 %r6, %r1, %r5; mov.f32 %r7, 0f3f800000; st.shared.f32 [%r6], %r7; fence.proxy.async.shared::cta; bar.sync 0;\n" \
     "@%p0 bra E; cp.async.bulk.global.shared::cta.bulk_group [%rd1], [buf], 512; cp.async.bulk.commit_group; " wait " E:")
 #define LOADS(wait) KERNEL(".param .u64 out", "@%p0 bra E; mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 512;\n" \
@@ -544,7 +567,7 @@ static void launch_control(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(stores_of_copies), cmocka_unit_test(block_ends), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
+        cmocka_unit_test(tensor_loads), cmocka_unit_test(narrow_boxes), cmocka_unit_test(tensor_stores), cmocka_unit_test(stores_of_copies), cmocka_unit_test(block_ends), cmocka_unit_test(some_are_slow), cmocka_unit_test(im2col), cmocka_unit_test(im2col_strides), cmocka_unit_test(bulk_rows),
         cmocka_unit_test(clusters), cmocka_unit_test(async_stores_release), cmocka_unit_test(cluster_exit), cmocka_unit_test(wgmma_shapes), cmocka_unit_test(mbarrier_states), cmocka_unit_test(encodings), cmocka_unit_test(launch_control), cmocka_unit_test(unaligned_coordinate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
