@@ -134,8 +134,11 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_tma_load: {
             const Type *t = &op->in[0]->type;
             where(r, op);
-            buf_printf(r->out, "load  %-10s TMA, %lld x %lld, swizzle %d, %lld stages\n", param_name(r, op->in[3]),
+            int boxes = (op->nin - 4) % op->nidx ? 1 : (op->nin - 4) / op->nidx;
+            buf_printf(r->out, "load  %-10s TMA, %lld x %lld, swizzle %d, %lld stages", param_name(r, op->in[3]),
                        (long long)t->shape[0], (long long)t->shape[1], t->swizzle, (long long)op->in[0]->def->imm);
+            if (boxes > 1) buf_printf(r->out, ", boxes of %lld rows", (long long)t->shape[0] / boxes);
+            buf_printf(r->out, "\n");
             break;
         }
         case OP_T_tma_store: {

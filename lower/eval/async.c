@@ -303,7 +303,8 @@ int64_t copy_box(Eval *e, const Op *op, Ring *r, int number) {
     int     n = op->nidx, last = op->nin - !!(op->flags & HAS_WHERE);
     int64_t idx[MAX_RANK] = {0}, offset[MAX_RANK] = {0}, columns = r->shape[r->rank - 1];
     for (int d = 0; d < n; d++) idx[d] = scalar_int(e, op->in[4 + d]);
-    for (int i = 4 + n; i < last; i++) offset[1 + i - 4 - n] = scalar_int(e, op->in[i]);
+    int64_t boxes = (last - 4) % n ? 1 : (last - 4) / n;
+    for (int i = 4 + n; i < last && boxes == 1; i++) offset[1 + i - 4 - n] = scalar_int(e, op->in[i]);
     BoxRows at = rows_of(e, op, 3, idx);
     unsigned char *p = r->data + number * r->bytes;
     int64_t rows = r->bytes / (columns * r->size), some_rows = rows, some_columns = columns, brought = 0;
@@ -312,7 +313,11 @@ int64_t copy_box(Eval *e, const Op *op, Ring *r, int number) {
         if (op->attr == 1) some_columns = live <= span ? span : live < columns ? (live + span - 1) / span * span : columns;
         else some_rows = live < rows ? live : rows;
     }
-    for (int64_t i = 0; i < rows; i++, next_row(&at))
+    for (int64_t i = 0; i < rows; i++, next_row(&at)) {
+        if (boxes > 1 && i % (rows / boxes) == 0) {
+            for (int d = 0; d < n; d++) idx[d] = scalar_int(e, op->in[4 + i / (rows / boxes) * n + d]);
+            at = rows_of(e, op, 3, idx);
+        }
         for (int64_t j = 0; j < columns; j++, p += r->size) {
             if (i >= some_rows || j >= some_columns) { memset(p, 0xff, (size_t)r->size); continue; }
             brought += r->size;
@@ -322,6 +327,7 @@ int64_t copy_box(Eval *e, const Op *op, Ring *r, int number) {
             if (g) memcpy(p, g, (size_t)r->size);
             else   memset(p, 0, (size_t)r->size);
         }
+    }
     return brought;
 }
 

@@ -9,6 +9,7 @@
 //     tensor): a ring of stages;   such a load before the loop: one buffer, filled once a tile (attention's q), or any tile made
 //     there, which the consumers put into a buffer (hopper/made.c);
 //     a load whose rows are pixels of a convolution: a ring, by TMA's im2col mode (hopper/window.c);
+//     a load whose rows lie together some at a time (a cache's pages): a ring, by as many boxes (hopper/boxes.c);
 //     a load whose rows data names: a ring, by cp.async (hopper/gather.c);
 //     on the left, any tile made in the loop: registers (attention's p).
 //
@@ -84,12 +85,19 @@ static const char *operand_window(Hop *h, Operand *o, const Val *k) {
     return NULL;
 }
 
+// Where the contracted axis ends, trips or the tensor do: nothing is to be cleared there.
+static bool ends_with(const Hop *h, const Val *k, const LExpr *dim) {
+    LExpr end;
+    bool known = host_expr(h->facts, axis_hi(k), &end);
+    return (k->def->flags & AXIS_FULL) || (known && (whole_trips(h, k, end) || (dim && launch_same(end, *dim))));
+}
+
 // Which axis its rows are, which its columns, and whether rows past the contracted axis's end are to be cleared.
 static const char *operand_axes(Hop *h, Operand *o, const Val *k) {
     const Access *a = &o->a;
     for (int d = 0; d < a->nidx; d++) {
         const Affine *x = &a->aff[d];
-        if (o->window && d + 1 < a->nidx) continue;
+        if ((o->window || o->boxes) && d + 1 < a->nidx) continue;
         if (x->ntile || x->naxis > 1) return "an operand is gathered";
         if (!terms_computable(h, x->term, x->nterm)) return loaded_address;
         if (!x->naxis) continue;
@@ -97,10 +105,9 @@ static const char *operand_axes(Hop *h, Operand *o, const Val *k) {
         if (d == a->inner) o->inner = x->axis[0].axis;
         else { o->outer = x->axis[0].axis; o->outer_dim = d; }
         if (x->axis[0].axis != k) continue;
-        LExpr end;
-        bool known = host_expr(h->facts, axis_hi(k), &end), full = (k->def->flags & AXIS_FULL) || (known && whole_trips(h, k, end));
-        if (!full && (!known || !launch_same(end, a->p->dim[d]))) o->clear = true;
+        if (!ends_with(h, k, &a->p->dim[d])) o->clear = true;
     }
+    if (o->boxes && o->outer == k && !ends_with(h, k, NULL)) o->clear = true;
     if (!o->inner || !o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
     return NULL;
 }
@@ -119,8 +126,10 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (a->p->mode != PM_IN || a->p->strided || (load->flags & HAS_ELSE)) return "an operand's tensor is not a plain input";
     if (a->nidx < 2 || a->nidx > 5 || v->type.rank != 2) return "an operand's tile has not two axes";
     o->seen = hop_seen(h, load);
-    if (hop_gathered(o)) return hop_gather(h, o, k);
-    const char *why = operand_window(h, o, k);
+    bool named = hop_gathered(o), boxes = named && hop_boxes(h, o);
+    if (named && !boxes) return hop_gather(h, o, k);
+    const char *why = boxes ? NULL : operand_window(h, o, k);
+    if (why && hop_boxes(h, o)) o->window = NULL, why = NULL;
     if (!why) why = operand_axes(h, o, k);
     if (why) return why;
     int64_t in = tma_row(axis_extent(o->inner) * size, o->inner == k), out = axis_extent(o->outer);

@@ -39,6 +39,7 @@ int hop_cluster(Hop *h) {
     if (h->nsources) return refuse(h, "their left operand is computed");
     if (hop_any_seen(h)) return refuse(h, "threads read an operand, too");
     if (hop_gathered_bytes(h, -1)) return refuse(h, "rows of an operand are gathered");
+    if (hop_any_boxes(h)) return refuse(h, "rows of an operand lie together only some at a time");
     for (int i = 0; i < 3; i++)                                // the rings turn together
         if (of_program(h->loop->in[i])) return refuse(h, "programs differ in the trips of their loops");
     return 2;

@@ -29,7 +29,7 @@ static bool reads_scalars(const Region *r) {                     // with which t
 
 uint32_t hop_fixed(Hop *h) {
     uint32_t bytes = 0, all = h->stage_bytes[0] + h->once_bytes;
-    if (!h->opt->target->has_pdl || !h->f->early || h->rings > 1 || h->low_bytes || h->cluster > 1 || h->keep || hop_gathered_bytes(h, -1) || reads_scalars(&h->f->body))
+    if (!h->opt->target->has_pdl || !h->f->early || h->rings > 1 || h->low_bytes || h->cluster > 1 || h->keep || hop_gathered_bytes(h, -1) || hop_any_boxes(h) || reads_scalars(&h->f->body))
         return 0;
     for (int i = 0; i < h->nloops; i++) if (reads_scalars(h->loops[i]->reg[0])) return 0;
     for (int i = 0; i < h->np; i++)

@@ -42,7 +42,7 @@ static bool by_columns(const Product *p, const Operand *o) { return o->outer == 
 static int64_t span_of(const Operand *o) { return o->swizzle / elem_bytes(o->a.elem); }
 
 static bool may_end(const Hop *h, const Product *p, const Operand *o) {
-    if (o->where != RING || h->chained || h->cluster > 1 || o->same || o->gathered || o->seen || contracted_too(h, p, o)) return false;
+    if (o->where != RING || h->chained || h->cluster > 1 || o->same || o->gathered || o->boxes || o->seen || contracted_too(h, p, o)) return false;
     const Val *axis = tile_axis(p, o);
     int64_t extent = axis_extent(axis);
     bool whole = multiple(h, axis_lo(axis), extent);

@@ -70,7 +70,7 @@ static int tensor_map(Hop *h, const Operand *o, bool rounds) {
     hop_map_dims(&o->a, s.map_dim);
     for (int i = 0; i < o->a.nidx; i++) {
         int d = s.map_dim[i];
-        s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)(rows_of(o) / hop_row_parts(h, o)) : 1;
+        s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)(rows_of(o) / (o->boxes ? o->boxes : hop_row_parts(h, o))) : 1;
     }
     return hop_add_map(h, s);
 }
@@ -276,6 +276,6 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     consume(&h, roles);
     if (h.walk_bytes) hop_walk(&h, roles);
     if (h.turns && h.chained) take_turns(&h, roles->reg[1]);
-    if (hop_gathered_bytes(&h, -1)) remove_dead(f);            // rows' numbers that the producer alone wants
+    if (hop_gathered_bytes(&h, -1) || hop_any_boxes(&h)) remove_dead(f);      // rows' numbers that the producer alone wants
     return true;
 }

@@ -32,6 +32,8 @@ typedef struct Window {
 typedef struct Operand {
     Where   where;
     bool    gathered;               // RING, by cp.async: data names its rows
+    int     boxes;                  // RING: its rows lie together only so many at a time, in so many boxes (hopper/boxes.c); 0: wherever one begins
+    Val   **corner;                 // of those, in the producer: box by box an index for each dimension but the innermost
     bool    clear;                  // rows past the contracted axis's end are not zero by themselves
     Op     *load;                   // RING, ONCE
     Val    *tile;                   // MADE, ACROSS
@@ -309,6 +311,12 @@ void hop_wait_late(const Hop *h, Region *consumers);
 int64_t hop_whole_slots(Hop *h, int64_t room);
 Op  *hop_program(const Fn *f);                                         // the op of that name
 Val *hop_existing(Builder *b, Val *program, Val *programs);            // no program past the last
+
+// hopper/boxes.c: do its rows lie together some at a time? Then they come by as many boxes of TMA. Is there such an operand? Where
+// they begin, in the producer: by what the loop changes, and by what it does not, which comes before it. m has what the scalars are there.
+bool hop_boxes(Hop *h, Operand *o);
+bool hop_any_boxes(const Hop *h);
+void hop_box_corners(Hop *h, Builder *b, const ValMap *m, bool fixed, bool inside);
 
 // hopper/gather.c: are an operand's rows named by data; NULL: they can be brought by cp.async, or why not. Bytes of a stage of a ring (-1: of both) that are.
 // Then, in the producer, what the numbers of rows are made of in a region, made there; and a stage's copies. hopper.c: what both roles have of a prologue.

@@ -3,6 +3,8 @@
 // trip's number are counted up, as an odometer's digits are.
 #include "lower/hopper/hopper.h"
 
+#include <string.h>
+
 Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
     Val *sum = b_const(b, EL_index, x->c);
     for (int i = 0; i < x->nterm; i++) {
@@ -15,9 +17,12 @@ Val *hop_coordinate(Builder *b, const Affine *x, ValMap *m) {
 }
 
 Op *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
-    Val *args[5 + 2 * MAX_RANK] = {o->buffer, stage, bar, o->load->in[0]};
+    Val **args = NEW_N(b->f->arena, Val *, 5 + 2 * MAX_RANK + o->boxes * MAX_RANK);
     int n = 4;
-    for (int d = 0; d < o->a.nidx; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_packed_coordinate(b, o, d, map);
+    memcpy(args, (Val *[]){o->buffer, stage, bar, o->load->in[0]}, 4 * sizeof *args);
+    for (int i = 0; i < o->boxes; i++)
+        for (int d = 0; d < o->a.nidx; d++) args[n++] = d < o->a.inner ? o->corner[i * o->a.inner + d] : hop_packed_coordinate(b, o, d, map);
+    for (int d = 0; d < o->a.nidx && !o->boxes; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_packed_coordinate(b, o, d, map);
     for (int i = o->window ? o->window->n - 2 : -1; i >= 0; i--) args[n++] = hop_coordinate(b, &o->window->at[i].tap, map);
     if (o->live) args[n++] = o->live;
     Op *t = hop_effect(b, OP_T_tma_load, n, args);
@@ -128,6 +133,7 @@ static void fill_trips(Hop *h, Builder *b, int role, ValMap *map) {
         hop_nest_producer(h, b, role, map);
         hop_gather_rows(h, b, map, h->nest->reg[0]);
     }
+    hop_box_corners(h, b, map, fixed, false);
     odometer_set(&odo, b, map_get(map, h->loop->in[0]), at);
     hop_gather_ahead(h, b, map, &rows, at + odo.n);
     int walked = odo.n + rows.n, n = walked + hop_pixels_begin(h, b, fixed, map_get(map, h->loop->in[0]), &pixels, at + walked);
@@ -146,6 +152,7 @@ static void fill_trips(Hop *h, Builder *b, int role, ValMap *map) {
         }
     hop_gather_now(h, &in, map, &rows, loop->reg[0]->args.at + 1 + odo.n, loop->reg[0]->args.at[0], next + odo.n);
     hop_pixels_place(h, &in, fixed, &pixels, loop->reg[0]->args.at + 1 + walked, map);
+    hop_box_corners(h, &in, map, fixed, true);
     Val *other = b_binary(&in, OP_xor, ring.phase, hop_i32(&in, 1));
     for (int i = 0; i < h->rings; i++) {
         hop_effect(&in, OP_T_mbar_wait, 3, (Val *[]){h->empty[i], ring.stage, other});

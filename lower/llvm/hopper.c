@@ -170,13 +170,22 @@ void emit_turn_pass(Gen *g, Op *op) {
 // Shares of a product whose bytes the consumers turn; one where other warps turn the right operand.
 enum { SHARES = 4, SHARES_ALONE = 2 };
 
-// Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6). Rows that are gathered have an address each.
-enum { PLAIN, PHASED, GATHERS };
-static const struct { int groups, kind, producer, consumer; } exchange[] = {{2, PLAIN, 24, 240},  {2, PHASED, 56, 224}, {2, GATHERS, 88, 208},
-                                                                             {3, PLAIN, 32, 160}, {3, PHASED, 32, 160}};
+// Registers after the exchange: the producer gives up what the consumers take (hopper.md 1.6). Rows that are gathered have an address each,
+// and many boxes a corner each.
+enum { PLAIN, PHASED, GATHERS, BOXES };
+enum { FEW_BOXES = 4 };
+static const struct { int groups, kind, producer, consumer; } exchange[] = {{2, PLAIN, 24, 240},  {2, PHASED, 56, 224}, {2, GATHERS, 88, 208}, {2, BOXES, 40, 232},
+                                                                             {3, PLAIN, 32, 160}, {3, PHASED, 32, 160}, {3, BOXES, 32, 160}};
 
 static bool gathers(const Region *r) {
     for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_copy_async) return true;
+    return false;
+}
+
+static int boxes_of(const Op *op) { return op->code == OP_T_tma_load && (op->nin - 4) % op->nidx == 0 ? (op->nin - 4) / op->nidx : 1; }
+
+static bool brings_boxes(const Region *r) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (boxes_of(op) > FEW_BOXES) return true;
     return false;
 }
 
@@ -256,7 +265,7 @@ void emit_roles(Gen *g, Op *op) {
     if (loads) cluster_arrive(g);
     else call(g, "llvm.nvvm.barrier.cta.sync.aligned.all", 1, (LLVMValueRef[]){gen_i32(g, 0)});
     LLVMValueRef group = of_warp(g, LLVMBuildLShr(g->B, g->tid, gen_i32(g, 7), ""));
-    int begin = op->imm == 1 ? 128 : 0, kind = gathers(op->reg[0]) ? GATHERS : g->f->phased || (op->nreg > 2 && prepares(op->reg[2])) ? PHASED : PLAIN;      // the first producer's thread
+    int begin = op->imm == 1 ? 128 : 0, kind = gathers(op->reg[0]) ? GATHERS : g->f->phased || (op->nreg > 2 && prepares(op->reg[2])) ? PHASED : brings_boxes(op->reg[0]) ? BOXES : PLAIN;      // the first producer's thread
     g->shares = kind == PHASED ? 1 : op->imm > 1 ? SHARES : SHARES_ALONE;
     LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, group, gen_i32(g, begin / 128), ""), produce, consume);
 
@@ -318,7 +327,7 @@ static LLVMValueRef map_of_rows(Gen *g, const Op *op, LLVMValueRef live, LLVMVal
 }
 
 // A tile is loaded by boxes: chunks of columns, and of each all rows, or as many parts of them as a cluster has blocks. In
-// a cluster that shares it each block brings every second box, or so, to all blocks.
+// a cluster that shares it each block brings every second box, or so, to all blocks. Parts may have places of their own (hopper/boxes.c).
 //
 //     chunks 0 1 2 3, whole         block 0: 0 1, block 1: 2 3             one chunk, parts 0 1       block 0: 0, block 1: 1
 void emit_tma_load(Gen *g, Op *op) {
@@ -336,7 +345,7 @@ void emit_tma_load(Gen *g, Op *op) {
     char name[64];
     LLVMValueRef one = elected(g);
     int last = op->nin - !!(op->flags & HAS_WHERE);
-    bool window = last > 4 + rank, columns = last < op->nin && op->attr == 1;
+    bool own = last == 4 + parts * rank && parts > 1, window = !own && last > 4 + rank, columns = last < op->nin && op->attr == 1;
     LLVMValueRef live = last < op->nin ? gen_get(g, op->in[last], 0) : NULL;
     if (live && !columns) map = map_of_rows(g, op, live, map);
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.g2s.%s.%dd", window ? "im2col" : "tile", rank);
@@ -353,15 +362,15 @@ void emit_tma_load(Gen *g, Op *op) {
         a[n++] = map;
         for (int k = 0; k < rank; k++) {                         // innermost first
             int d = slot->map_dim[k];
-            LLVMValueRef x = gen_get(g, op->in[4 + d], 0);
+            LLVMValueRef x = gen_get(g, op->in[4 + (own ? part * rank : 0) + d], 0);
             if (LLVMTypeOf(x) != g->i32) x = LLVMBuildTrunc(g->B, x, g->i32, "");
             if (!k && chunk) x = add(g, x, gen_i32(g, chunk * span));
             if (!k && block && !by_rows) x = add(g, x, mul(g, block, boxes * span));
-            if (d == row_dim && part) x = add(g, x, gen_i32(g, part * box_rows));
+            if (d == row_dim && part && !own) x = add(g, x, gen_i32(g, part * box_rows));
             if (d == row_dim && by_rows) x = add(g, x, mul(g, block, box_rows));
             a[n++] = x;
         }
-        for (int d = last - 1; d >= 4 + rank; d--) {                         // of the window, innermost first
+        for (int d = last - 1; d >= 4 + rank && window; d--) {                         // of the window, innermost first
             LLVMValueRef x = gen_get(g, op->in[d], 0);
             a[n++] = LLVMBuildTrunc(g->B, x, g->i16, "");
         }
