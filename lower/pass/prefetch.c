@@ -49,14 +49,15 @@ typedef struct Ahead {
     int  n;
 } Ahead;
 
-// The one axis of the load that is made in each trip, from its counter; NULL: there is none, or more.
+// The one axis of the load that is made in each trip, and begins and ends where its counter says; NULL: there is none, or more.
 static Val *trips_axis(const Ahead *a, const Op *load) {
     const Region *body = a->loop->reg[0];
     const Type *t = &load->out[0]->type;
     Val *found = NULL;
     for (int i = 0; i < t->rank; i++) {
-        if (t->axis[i]->def->parent != body) continue;
-        if (found || t->axis[i]->def->in[0] != body->args.at[0]) return NULL;
+        const Op *axis = t->axis[i]->def;
+        if (axis->parent != body) continue;
+        if (found || !trip_follows(a->loop, axis->in[0]) || !trip_follows(a->loop, axis->in[1])) return NULL;
         found = t->axis[i];
     }
     return found;
