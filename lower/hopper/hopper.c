@@ -233,12 +233,13 @@ static void consume(Hop *h, Op *roles) {
     if (h->fixed_bytes) hop_wait_late(h, r);
 }
 
-// Of a consumer's thread, beside its sums, for tiles that are loaded before the loop.
-static int spare_registers(const Hop *h) {
-    enum { MOST = 48, WITH_SUMS = 144 };
-    int64_t sums = 0;
+// Of a consumer's thread, beside its sums, for what is loaded before the loop.
+static Spare spare_registers(const Hop *h) {
+    enum { MOST = 48, WITH_SUMS = 144, ADDRESSES = 24, ALONE = 255, OF_TWO = 240, OF_THREE = 160 };
+    int64_t sums = 0, all = h->bands > 1 ? OF_THREE : h->groups * h->tiles > 1 ? OF_TWO : ALONE;
     for (int i = 0; i < h->np; i++) if (!h->p[i].goes_on) sums += axis_extent(h->p[i].row) * axis_extent(h->p[i].col) * (1 + h->p[i].promoted) / (128 * h->groups * h->bands);
-    return h->chained || h->nest || sums > WITH_SUMS ? 0 : (int)(sums + MOST > WITH_SUMS ? WITH_SUMS - sums : MOST);
+    bool plain = !h->chained && !h->nest;
+    return (Spare){!plain || sums > WITH_SUMS ? 0 : (int)(sums + MOST > WITH_SUMS ? WITH_SUMS - sums : MOST), (int)(all - ADDRESSES - sums), plain ? h->p[0].col : NULL};
 }
 
 bool hopper(Fn *f, const CompileOptions *opt) {

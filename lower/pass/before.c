@@ -6,10 +6,11 @@
 //
 // Of tensors that nobody writes, at places that are known by then: rows (a bias), and tiles as far as there are registers for them
 // (residuals, the inputs of a cell's gates), where TMA does not bring those meanwhile (hopper/behind.c). A step of an LSTM is a chain of short products: memory's
-// latency once in 2.5 us instead of twice.
+// latency once in 2.5 us instead of twice. Rows along the columns of wgmma's result are many registers, too (a thread has a fourth of them): beside large sums they
+// come when those are through, as else some would spill (f8 by 128 x 192 with a bias and scales of rows and columns: 152 bytes).
 #include "lower/pass/passes.h"
 
-typedef struct Early { Fn *f; const Op *loop; int threads, registers; } Early;
+typedef struct Early { Fn *f; const Op *loop; int threads; Spare spare; } Early;
 
 static bool follows(const Early *e, const Op *op) {
     while (op && op->parent != e->loop->parent) op = op->parent->owner;                    // in a branch
@@ -22,6 +23,12 @@ static int registers_of(const Early *e, const Val *v) {
     int64_t elements = 1;
     for (int i = 0; i < v->type.rank; i++) elements *= axis_extent(v->type.axis[i]);
     return (int)((elements + e->threads - 1) / e->threads);
+}
+
+// Of a row, where it is one of the product's columns.
+static int words_of(const Early *e, const Val *v) {
+    if (v->type.rank != 1 || v->type.axis[0] != e->spare.columns) return 0;
+    return (int)(axis_extent(v->type.axis[0]) * elem_bits((Elem)v->type.elem) / (4 * 32));
 }
 
 static bool known_before(const Early *e, const Val *v) {
@@ -46,8 +53,10 @@ static void each(Early *e, Op *first, const Op *but) {
         next = op->next;
         bool load = op->code == OP_T_load && op != but && op->out[0]->type.rank >= 1;
         int registers = load && op->out[0]->type.rank > 1 ? registers_of(e, op->out[0]) : 0;
-        if (load && registers <= e->registers && known_before(e, op->out[0])) {
-            e->registers -= registers;
+        int words = load ? words_of(e, op->out[0]) : 0;
+        if (load && registers <= e->spare.tiles && (!words || words <= e->spare.rows) && known_before(e, op->out[0])) {
+            e->spare.tiles -= registers;
+            e->spare.rows -= words;
             bring_before(e, op);
         }
         // also in the branch of whoever joins the parts of a tile
@@ -55,7 +64,7 @@ static void each(Early *e, Op *first, const Op *but) {
     }
 }
 
-void load_before(Fn *f, Op *loop, int threads, int registers, const Op *but) {
-    Early e = {f, loop, threads, registers};
+void load_before(Fn *f, Op *loop, int threads, Spare spare, const Op *but) {
+    Early e = {f, loop, threads, spare};
     each(&e, loop->next, but);
 }

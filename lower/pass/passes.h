@@ -35,7 +35,8 @@ bool hopper(Fn *f, const CompileOptions *opt);          // hopper.c: roles, TMA,
 bool pipeline(Fn *f, const CompileOptions *opt);        // pipeline.c: rings of shared memory and asynchronous copies
 // before.c: what follows the loop and is loaded from tensors that nobody writes is loaded before it; tiles as far as registers go, an element of one of the
 // `threads` that share it each. But: a load that is left where it is, or NULL
-void load_before(Fn *f, Op *loop, int threads, int registers, const Op *but);
+typedef struct Spare { int tiles, rows; const Val *columns; } Spare;      // registers of a thread: for tiles, and for rows along wgmma's columns (NULL: there are none)
+void load_before(Fn *f, Op *loop, int threads, Spare spare, const Op *but);
 bool peel(Fn *f);                                       // peel.c: trips without masks get a copy of the body
 bool assign_layouts(Fn *f, const CompileOptions *opt);  // assign.c: layouts of all tiles, conversions between them
 void lanes_beyond(Fn *f);                               // .. in places that a layout has past the last of an axis

@@ -515,7 +515,7 @@ static bool visit(Fn *f, const CompileOptions *opt, Facts *facts, Region *r) {
         Pipe p = {.f = f, .opt = opt, .facts = facts, .loop = op, .body = op->reg[0], .inner = inner};
         find_rings(&p);
         if (!choose_stages(&p)) continue;
-        if (spare_registers(f, op)) load_before(f, op, 32 * f->warps, spare_registers(f, op), NULL);
+        if (spare_registers(f, op)) load_before(f, op, 32 * f->warps, (Spare){spare_registers(f, op), 0, NULL}, NULL);
         rewrite(&p);
         any = true;
     }
