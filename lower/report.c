@@ -151,9 +151,10 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_row_store:
             access_shape(r->facts, op, &a);
             where(r, op);
-            buf_printf(r->out, "store %-10s 16 rows a warp through shared memory, each %s\n", param_name(r, op->in[0]),
-                       access_rows_scattered(&a) ? "to a place of its own"
-                                                 : "at its own alignment: 16 bytes do not divide them");
+            buf_printf(r->out, "store %-10s 16 rows a warp through shared memory, %s\n", param_name(r, op->in[0]),
+                       access_rows_scattered(&a)                              ? "each to a place of its own"
+                       : access_aligned(r->facts, &a, 16 / elem_bytes(a.elem)) ? "since tiles end inside the tensor"
+                                                                              : "each at its own alignment: 16 bytes do not divide them");
             break;
         case OP_T_copy_async:
             where(r, op);
@@ -240,6 +241,7 @@ static void trip_lines(Fn *f, Buf *out) {
     if (f->slices)
         buf_printf(out, "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n", f->slices,
                    f->slices == 2 ? "second" : "n-th");
+    if (f->listed) buf_puts(out, "  order          along the list of tiles, some of its rows at a time, each column by column\n");
     if (f->longest_first) buf_puts(out, "  order          the tiles with most trips come first, of all heads\n");
     if (f->turned) buf_puts(out, "  order          blocks of other columns begin at other trips of the loop, and go round\n");
     if (f->slices_refused) buf_printf(out, "  no slices: %s\n", f->slices_refused);

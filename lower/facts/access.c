@@ -348,6 +348,11 @@ bool access_rows_scattered(const Access *a) {
     return false;
 }
 
+bool access_rows_apart(const Access *a) {
+    for (int d = 0; d < a->nidx; d++) if (d != a->inner && !a->proved[d]) return true;
+    return access_rows_scattered(a);
+}
+
 // From the inner dimensions on, so that nothing is assumed of the outer ones where a row's length says no.
 bool access_aligned(Facts *s, const Access *a, int64_t unit) {
     const Affine *inner = &a->aff[a->inner];

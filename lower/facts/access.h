@@ -41,6 +41,8 @@ int64_t tma_row(int64_t bytes, bool contracted);
 const Layout *access_copy_layout(Arena *arena, const Access *a, int warps);
 // Each row has a place of its own: an index is computed from it.
 bool access_rows_scattered(const Access *a);
+// So it has, or some row may be out of range.
+bool access_rows_apart(const Access *a);
 // 16 bytes at a time, so that an asynchronous copy can bring it; may be added to what is assumed. Before the passes:
 // nobody knows, true.
 bool access_by_16(Fn *f, const Op *load);

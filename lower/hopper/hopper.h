@@ -110,7 +110,7 @@ typedef struct Hop {
     uint32_t behind_bytes;          // 0: there is none, or the consumers load it
     Val    *behind_full, *behind_free;
     int     cluster;                // blocks that load for each other what all of them want; 1: none
-    bool    by_rows, apart;        // results leave row by row (hopper/rows.c): some rows begin where TMA cannot write, or lie apart
+    bool    by_rows, apart, inside; // results leave row by row (hopper/rows.c): some rows begin where TMA cannot write, or lie apart; data says where a tile ends
     int64_t tile_bytes;             // of the widest result
     uint32_t walk_bytes, walk_at;   // of the slots through which a walking block stores; 0: a block to a program
     uint32_t fixed_bytes;           // of a stage, that a second producer brings; 0: there is one producer

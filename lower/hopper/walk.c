@@ -29,7 +29,7 @@
 #include "lower/simplify/simplify.h"
 
 // at least so many; one for each of three groups, where the ring has fewer stages else
-enum { SLOTS = 2, SLOT_ROWS = 64, BAND_STAGES = 4 };
+enum { SLOTS = 2, SLOT_ROWS = 64, BAND_STAGES = 4, ROW_STAGES = 4 };
 
 static int stores_to(const Region *r, const Val *tensor) {
     int n = 0;
@@ -141,6 +141,13 @@ static int slots(const Hop *h) {
     return h->bands > 1 && h->stage_bytes[0] && hop_stages_in(h, room) < BAND_STAGES ? 1 : SLOTS;
 }
 
+// Of slots for rows. 0: tiles end inside the tensor, and the ring is better off without them (attention was not measured so).
+static uint32_t row_slots(const Hop *h) {
+    uint32_t bytes = h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h);
+    int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - SYNC_BYTES - h->once_bytes - bytes;
+    return h->apart || (h->inside && !h->chained && h->stage_bytes[0] && hop_stages_in(h, room) >= ROW_STAGES) ? bytes : 0;
+}
+
 uint32_t hop_walk_bytes(Hop *h) {
     if (h->nest || h->f->cluster || h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || (h->p[0].swapped && !h->by_threads) || !hop_program(h->f)) return 0;
     for (int rows = 0; rows < (h->p[0].swapped || hop_in_pairs(h) ? 1 : 2); rows++) {
@@ -149,7 +156,7 @@ uint32_t hop_walk_bytes(Hop *h) {
         h->tile_bytes = 0;
         if (!epilogue(h, h->loop->next, true, &stores) || !stores) continue;
         if (!rows) return (uint32_t)(slots(h) * hop_storing(h) * SLOT_ROWS * SPAN);
-        if (h->apart) return h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h);
+        if (row_slots(h)) return row_slots(h);
     }
     h->by_rows = false;
     return 0;

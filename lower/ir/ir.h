@@ -123,6 +123,7 @@ struct Fn {                         // one kernel, specialised
     int      parts;                 // programs that share a tile's loop (split.c), else 0
     // blocks among which the trips of the last rounds of tiles are dealt evenly (streamk.c), else 0
     int      dealt;
+    bool     listed;                // programs go along a list of tiles, in groups (build.c)
     bool     longest_first;         // programs are numbered so that those with the longest loops come first
     // for launches that may start before those that they follow have ended: it waits by itself (llvm/emit.c)
     bool     early;

@@ -302,7 +302,7 @@ void emit_row_store(Gen *g, Op *op) {
     o.parts = o.columns / o.chunk;
     o.pitch = (int)row_pitch(o.chunk, o.size);
     access_of(g->facts, op, &o.a);
-    o.apart = access_rows_scattered(&o.a);
+    o.apart = access_rows_apart(&o.a);
     if (o.apart) o.words = true;
     else open_rows(&o, row);
     if (o.rows) o.rows = LLVMBuildSub(g->B, o.rows, warp_rows(g), "");
