@@ -17,7 +17,7 @@ typedef enum LOp {                     // stack effect
     L_ADD, L_SUB, L_MUL, L_DIV, L_MOD, // a b -> a op b (division and remainder floor; by zero gives 0)
     L_CDIV, L_MIN, L_MAX,              // a b -> ...
     L_EQ, L_NE, L_LT, L_LE, L_AND, L_OR, L_NOT, L_SELECT,   // comparisons give 0 or 1; c a b -> c ? a : b
-    L_POSITIVE,                        // floating-point scalar parameter -> 1 if 2^-100 <= it <= 2^100
+    L_POSITIVE,                        // floating-point scalar parameter -> 1 if 2^-50 <= it <= 2^50
 } LOp;
 typedef struct LStep { LOp op; int64_t arg; } LStep;
 typedef struct LExpr { const LStep *at; uint32_t n; } LExpr;

@@ -666,8 +666,8 @@ static bool factors(const Val *v, Factors *out) {
     }
     if (d->code != OP_T_scalar || v->type.ptr || out->n == MOST_FACTORS) return false;
     out->param[out->n++] = (int)d->imm;
-    out->lo *= 0x1p-100;
-    out->hi *= 0x1p100;
+    out->lo *= 0x1p-50;
+    out->hi *= 0x1p50;
     return true;
 }
 

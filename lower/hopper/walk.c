@@ -288,6 +288,7 @@ static int grows(const Val *v, const Val *x, int depth) {
                   (d->code == OP_T_fun && (d->sub == TF_min || d->sub == TF_max));
     int64_t k;
     if (d->code == OP_T_binary && d->sub == OP_mul && is_const(d->in[1], &k) && k > 0) return grows(d->in[0], x, depth - 1);
+    if (d->code == OP_T_select && !grows(d->in[2], x, depth - 1)) return grows(d->in[1], x, depth - 1);      // rows that a sequence does not have
     int all = 0;
     for (int i = 0; i < d->nin; i++) {
         int one = grows(d->in[i], x, depth - 1);
