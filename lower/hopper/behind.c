@@ -134,7 +134,7 @@ void hop_behind_fill(Hop *h, Builder *b, ValMap *map) {
         if (!h->turn[OTHERS]) h->turn[OTHERS] = hop_i32(b, 0);
         if (h->tiles > 1) group = h->turn[OTHERS];
         hop_effect(b, OP_T_mbar_wait, 3,
-                   (Val *[]){h->behind_free, zero, b_binary(b, OP_xor, h->turn[OTHERS], hop_i32(b, 1))});
+                   (Val *[]){h->behind_free, zero, b_binary(b, OP_xor, h->turn[OTHERS], hop_i32(b, 1))})->attr = 1;
     }
     hop_effect(b, OP_T_mbar_expect, 2, (Val *[]){h->behind_full, group})->imm = h->behind_bytes;
     hop_fill(b, &h->behind, group, h->behind_full, map);

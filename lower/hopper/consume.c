@@ -62,8 +62,9 @@ void hop_release(Hop *h, Builder *b, int ring, Val *stage) {
     arrive->imm = hop_release_by(h);
 }
 
+// By warps: a tile without trips has no product at which a group's warps meet, so that one of them may not have seen yet that the operand is there.
 void hop_release_once(Hop *h, Builder *b) {
-    if (h->once_bytes && h->walk_bytes && !h->keep) hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->once_free, hop_i32(b, 0)});
+    if (h->once_bytes && h->walk_bytes && !h->keep) hop_effect(b, OP_T_mbar_arrive, 2, (Val *[]){h->once_free, hop_i32(b, 0)})->imm = BY_WARPS;
 }
 
 // The stage before the ring's position, if there was a trip that read it.

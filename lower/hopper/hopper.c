@@ -182,7 +182,7 @@ static uint32_t lay_out(Hop *h, Builder *b) {
     }
     hop_low_barriers(h, b, &at);
     if (h->once_bytes) h->once = mbar(b, 1, 1, &at);
-    if (h->once_bytes && h->walk_bytes) h->once_free = mbar(b, 1, h->groups * h->bands * (h->keep ? h->tiles : 1), &at);
+    if (h->once_bytes && h->walk_bytes) h->once_free = mbar(b, 1, h->groups * h->bands * (h->keep ? h->tiles : arrivals[BY_WARPS]), &at);
     if (h->behind_bytes) h->behind_full = mbar(b, h->tiles, 1, &at);
     if (h->behind_bytes && h->walk_bytes) h->behind_free = mbar(b, 1, h->groups, &at);
     return at;

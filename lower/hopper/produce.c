@@ -61,7 +61,7 @@ static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val 
 
 void hop_once_fill(Hop *h, Builder *b, Val *turn, ValMap *map) {
     Val *zero = hop_i32(b, 0);
-    if (h->walk_bytes) hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->once_free, zero, b_binary(b, OP_xor, turn, hop_i32(b, 1))});
+    if (h->walk_bytes) hop_effect(b, OP_T_mbar_wait, 3, (Val *[]){h->once_free, zero, b_binary(b, OP_xor, turn, hop_i32(b, 1))})->attr = 1;
     hop_effect(b, OP_T_mbar_expect, 2, (Val *[]){h->once, zero})->imm = h->once_bytes;
     fill_all(h, b, ONCE, false, 0, zero, h->once, map);
 }

@@ -112,10 +112,17 @@ void gen_arrive(Gen *g, const Val *bar, LLVMValueRef stage) {
            (LLVMValueRef[]){address(g, mbar_at(g, bar, stage)), LLVMBuildICmp(g->B, LLVMIntEQ, g->lane, gen_i32(g, 0), "")});
 }
 
-void emit_mbar_wait(Gen *g, Op *op) {
+static void mbar_wait(Gen *g, Op *op) {
     if (!g->accs) { mbar_wait_by_blocks(g, op); return; }
     LLVMValueRef args[] = {address(g, mbar_at(g, op->in[0], gen_get(g, op->in[1], 0))), gen_get(g, op->in[2], 0)};
     effect(g, "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.shared.b64 p, [$0], $1;\n@!p bra wait;\n}", "r,r,~{memory}", 2, args);
+}
+
+void emit_mbar_wait(Gen *g, Op *op) {
+    LLVMBasicBlockRef go = NULL;
+    if (op->attr && elected(g)) if_thread(g, elected(g), &go);
+    mbar_wait(g, op);
+    if (go) rejoin(g, go);
 }
 
 void emit_fence_async(Gen *g, Op *op) {
