@@ -432,7 +432,7 @@ static bool repeats(Gen *g, Op *op) {
 }
 
 void emit_binary(Gen *g, Op *op) {
-    if (!gen_divide_tile(g, op) && !repeats(g, op)) each(g, op, do_binary);
+    if (!gen_divide_tile(g, op) && !repeats(g, op) && !gen_compare_places(g, op)) each(g, op, do_binary);
 }
 
 static LLVMValueRef do_unary(Gen *g, const Op *op, LLVMValueRef *in) {

@@ -170,6 +170,7 @@ LLVMValueRef gen_as32(Gen *g, const Val *v);                       // a number t
 LLVMValueRef gen_lane_number(Gen *g, const Val *axis, LLVMValueRef place);       // which of the axis's lanes stands there; less than 0: none
 LLVMValueRef gen_owner(Gen *g, const Layout *l);                   // i1, or NULL when there are no replicas
 LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg, int span);   // i1 or NULL (always live)
+bool         gen_compare_places(Gen *g, Op *op);                    // llvm/compare.c: an index against what does not change along its axis
 bool         gen_always_live(Gen *g, const Val *axis, const Layout *l, int pos);
 // Of an index, in i64, or in i32 where the whole fits: k * a register; the uniform part c + sum k * scalar.
 LLVMValueRef gen_term(Gen *g, LLVMTypeRef t, const Val *v, int reg, int64_t k);

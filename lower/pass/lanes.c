@@ -6,16 +6,16 @@
 // inserted, right before the use. Axes whose lanes are all alive cost nothing: the code generator sees a
 // constant condition.
 //
-// Softmax in a loop meets its demands once where registers are short: the maximum wants -inf, and
-// exp(x - maximum) then is 0 by itself. On targets with wgmma each demand is met where it arises: the trip
-// without masks is a body of its own there (peel.c), and ptxas schedules it better beside the longer one
-// (attention D128 on an H200, 2026-11-21: 571 against 517 TFLOP/s full, 507 against 528 causal).
+// Softmax in a loop meets its demands once: the maximum wants -inf, and exp(x - maximum) then is 0 by itself, for the sum and
+// for the product (attention D128, causal, 1024 keys, on an H200, with one comparison for both masks (masks.c): 295 us; with a
+// select for each demand 313).
 //
 //     %s = reduce.sum %e, %n           %l = live %n   %z = select %l, %e, 0   %s = reduce.sum %z, %n
 //
 // Layouts then may have more places along an axis than it has lanes: 8 rows of a product stand in a fragment of 16, 16 rows
 // of four warps in four of these. Such places are dead, too, on axes whose lanes are all alive: once layouts are known,
 // what is reduced there gets its neutral elements (lanes_beyond).
+#include "lower/facts/facts.h"
 #include "lower/layout/layout.h"
 #include "lower/pass/passes.h"
 #include "lower/pass/reduction.h"
@@ -32,18 +32,25 @@ static double const_value(const Op *d) {
     return x;
 }
 
-// t >= every live lane of v: a maximum that v went into.
-static bool covers(const Val *t, const Val *v) {
+// t >= every live lane of v, or of v * by: a maximum that v went into.
+static bool covers(const Val *t, const Val *v, const Val *by) {
     const Op *d = t->def;
     if (!d) return false;
-    if (d->code == OP_T_reduce) return d->sub == TR_max && d->in[0] == v;
-    return d->code == OP_T_fun && d->sub == TF_max && (covers(d->in[0], v) || covers(d->in[1], v));
+    if (d->code == OP_T_reduce) return !by && d->sub == TR_max && d->in[0] == v;
+    if (d->code == OP_T_binary) return by && d->sub == OP_mul && d->in[1] == by && covers(d->in[0], v, NULL);
+    return d->code == OP_T_fun && d->sub == TF_max && (covers(d->in[0], v, by) || covers(d->in[1], v, by));
+}
+
+// x * c - t with c positive and t at least every live lane of x * c, which is -inf where x is (passes extremes and contract).
+static bool below_maximum(Facts *facts, const Op *fma) {
+    const Op *minus = fma->in[2]->def;
+    return facts && minus && minus->code == OP_T_unary && minus->sub == OP_neg && covers(minus->in[0], fma->in[0], fma->in[1]) && fact_positive(facts, fma->in[1]);
 }
 
 // A row that lies in its places as it does in memory has something else in those before and behind it.
 static bool has_neighbours(const Val *axis) { return axis->def->nin > 2; }
 
-static Dead dead_value(const Val *v, const Val *axis) {
+static Dead dead_value(Facts *facts, const Val *v, const Val *axis) {
     const Op *d = v->def;
     Dead a, b, none = {false, 0};
     if (!d) return none;
@@ -55,36 +62,37 @@ static Dead dead_value(const Val *v, const Val *axis) {
     case OP_T_rename:
         return d->in[0]->def && d->in[0]->def->code == OP_T_const ? (Dead){true, const_value(d->in[0]->def)} : none;
     case OP_T_cast:
-        a = dead_value(d->in[0], axis);
+        a = dead_value(facts, d->in[0], axis);
         return a.known && (a.c == 0 || isinf(a.c)) && elem_is_float((Elem)v->type.elem) ? a : none;
     case OP_T_select:
         if (d->in[0]->def && d->in[0]->def->code == OP_T_live && d->in[0]->def->in[0] == axis)
-            return dead_value(d->in[2], axis);
-        a = dead_value(d->in[1], axis);
-        b = dead_value(d->in[2], axis);
+            return dead_value(facts, d->in[2], axis);
+        a = dead_value(facts, d->in[1], axis);
+        b = dead_value(facts, d->in[2], axis);
         return a.known && b.known && a.c == b.c ? a : none;
     case OP_T_binary:
         if (!elem_is_float((Elem)v->type.elem)) return none;
-        a = dead_value(d->in[0], axis);
-        if (d->sub == OP_sub && a.known && a.c == -INFINITY && covers(d->in[1], d->in[0])) return a;
-        b = dead_value(d->in[1], axis);
+        a = dead_value(facts, d->in[0], axis);
+        if (d->sub == OP_sub && a.known && a.c == -INFINITY && covers(d->in[1], d->in[0], NULL)) return a;
+        b = dead_value(facts, d->in[1], axis);
         if (!a.known || !b.known) return none;
         if (d->sub == OP_add) return (Dead){true, a.c + b.c};
         if (d->sub == OP_sub) return (Dead){true, a.c - b.c};
         if (d->sub == OP_mul) return (Dead){true, a.c * b.c};
         return none;
     case OP_T_unary:
-        a = dead_value(d->in[0], axis);
+        a = dead_value(facts, d->in[0], axis);
         return d->sub == OP_neg && a.known ? (Dead){true, -a.c} : none;
     case OP_T_fun:
         if (d->sub == TF_fma && d->nin == 3) {
-            Dead c = dead_value(d->in[2], axis);
-            a = dead_value(d->in[0], axis);
-            b = dead_value(d->in[1], axis);
+            a = dead_value(facts, d->in[0], axis);
+            if (a.known && a.c == -INFINITY && below_maximum(facts, d)) return a;
+            Dead c = dead_value(facts, d->in[2], axis);
+            b = dead_value(facts, d->in[1], axis);
             return a.known && b.known && c.known ? (Dead){true, a.c * b.c + c.c} : none;
         }
         if (d->sub == TF_exp || d->sub == TF_exp2) {
-            a = dead_value(d->in[0], axis);
+            a = dead_value(facts, d->in[0], axis);
             return (Dead){a.known && a.c == -INFINITY, 0};
         }
         return none;
@@ -98,12 +106,12 @@ static bool stands_beyond(const Val *x, const Val *axis) {
 }
 
 // The operand with `fill` in the dead lanes of the axes.
-static Val *filled(Fn *f, Op *at, Val *x, Val *const *axes, int n, double fill) {
+static Val *filled(Fn *f, Facts *facts, Op *at, Val *x, Val *const *axes, int n, double fill) {
     Builder b = {f, NULL, at, at->span};
     for (int i = 0; i < n; i++) {
         Val *axis = axes[i];
         if (type_axis(&x->type, axis) < 0) continue;
-        Dead d = dead_value(x, axis);
+        Dead d = dead_value(facts, x, axis);
         bool pow2 = (axis_extent(axis) & (axis_extent(axis) - 1)) == 0;
         bool full = (axis->def->flags & AXIS_FULL) && pow2;
         bool moved = x->layout && x->def && x->def->code == OP_T_convert;               // through shared memory, where nothing stands for places beyond the lanes
@@ -140,24 +148,23 @@ static int counted_operands(const Fn *f, const Op *op) {
     return op->code == OP_T_dot && f->level < 2 ? 2 : 0;       // fragments of operands have zeros past an axis's end
 }
 
-static bool fill_region(Fn *f, Region *r) {
+static bool fill_region(Fn *f, Facts *facts, Region *r) {
     bool changed = false;
     for (Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nreg; i++) changed |= fill_region(f, op->reg[i]);
+        for (int i = 0; i < op->nreg; i++) changed |= fill_region(f, facts, op->reg[i]);
         int values = counted_operands(f, op), first = values + (op->flags & HAS_ACC ? 1 : 0);
         for (int i = 0; i < values; i++) {
             double fill = op->code == OP_T_dot ? 0 : reduce_neutral((TReduce)op->sub, (Elem)op->in[i]->type.elem);
-            Val *x = filled(f, op, op->in[i], op->in + first, op->nin - first, fill);
+            Val *x = filled(f, facts, op, op->in[i], op->in + first, op->nin - first, fill);
             Val *old = op->in[i];
             changed |= x != old;
             op->in[i] = x;
             bool maximum = op->code == OP_T_reduce && op->sub == TR_max && op->nin == 2 && elem_is_float((Elem)x->type.elem);
-            bool short_of_registers = f->target && !f->target->has_wgmma;
-            if (x != old && maximum && short_of_registers && never_empty(op->in[1])) use_from_here(op, old, x);
+            if (x != old && maximum && never_empty(op->in[1])) use_from_here(op, old, x);
         }
     }
     return changed;
 }
 
-bool lanes(Fn *f) { return fill_region(f, &f->body); }
-void lanes_beyond(Fn *f) { fill_region(f, &f->body); }
+bool lanes(Fn *f) { return fill_region(f, facts_new(f), &f->body); }
+void lanes_beyond(Fn *f) { fill_region(f, NULL, &f->body); }

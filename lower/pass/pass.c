@@ -28,6 +28,7 @@ static bool run_contract(Fn *f, const CompileOptions *o) { if (o->math != 1 && c
 static bool run_unroll(Fn *f, const CompileOptions *o)   { (void)o; if (unroll(f)) simplify(f); return true; }
 static bool run_hoist(Fn *f, const CompileOptions *o)    { (void)o; hoist(f); return true; }
 static bool run_peel(Fn *f, const CompileOptions *o)     { (void)o; if (peel(f)) simplify(f); return true; }
+static bool run_masks(Fn *f, const CompileOptions *o)    { (void)o; if (masks(f)) simplify(f); return true; }
 static bool run_prefetch(Fn *f, const CompileOptions *o) { if (prefetch(f, o)) simplify(f); return true; }
 static bool run_share(Fn *f, const CompileOptions *o) {
     bool shared = share_rows(f, o), merges = !slices_possible(f, o) && merge_drop(f);
@@ -68,6 +69,7 @@ static const struct { PassInfo info; PassFn *run; } passes[] = {
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
     {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel},
+    {{"masks",    "makes one comparison of a mask and of where its axis ends",                               2, 2}, run_masks},
     {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, run_layout},
     {{"defer",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer},
 };

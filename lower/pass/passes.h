@@ -38,6 +38,7 @@ bool pipeline(Fn *f, const CompileOptions *opt);        // pipeline.c: rings of 
 typedef struct Spare { int tiles, rows; const Val *columns; } Spare;      // registers of a thread: for tiles, and for rows along wgmma's columns (NULL: there are none)
 void load_before(Fn *f, Op *loop, int threads, Spare spare, const Op *but);
 bool peel(Fn *f);                                       // peel.c: trips without masks get a copy of the body
+bool masks(Fn *f);                                      // masks.c: of a mask and an axis's end one comparison
 bool assign_layouts(Fn *f, const CompileOptions *opt);  // assign.c: layouts of all tiles, conversions between them
 void lanes_beyond(Fn *f);                               // .. in places that a layout has past the last of an axis
 bool defer(Fn *f);                                      // defer.c: reductions of a loop are joined across lanes after it
