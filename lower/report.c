@@ -213,7 +213,7 @@ static void walk_lines(Fn *f, Buf *out) {
     if (f->walks && !f->tallies)
         buf_printf(out, "  walks          %d blocks from %s, loading ahead\n", f->walks, f->rows_walk ? "row to row" : "tile to tile");
     if (f->walk_refused) buf_printf(out, "  no walk from row to row: %s\n", f->walk_refused);
-    if (takes_turns(f))
+    if (takes_turns(f) && !f->by_twos)
         buf_printf(out, "  turns          the consumer groups run %s a trip apart: exponentials take as long as products\n",
                    f->bands > 1 ? "a third of" : "half");
     if (f->batched) buf_printf(out, "  together       %d short programs run as one\n", f->batched);
@@ -241,6 +241,7 @@ static void trip_lines(Fn *f, Buf *out) {
     if (f->slices)
         buf_printf(out, "  slices         %d warp groups take every %s trip each, and join what they have after the loop\n", f->slices,
                    f->slices == 2 ? "second" : "n-th");
+    if (f->by_twos) buf_printf(out, "  by twos        two trips' products begin together%s: one is added while the other is made\n", takes_turns(f) ? ", in turns with the other group's" : "");
     if (f->listed) buf_puts(out, "  order          along the list of tiles, some of its rows at a time, each column by column\n");
     if (f->longest_first) buf_puts(out, "  order          the tiles with most trips come first, of all heads\n");
     if (f->turned) buf_puts(out, "  order          blocks of other columns begin at other trips of the loop, and go round\n");

@@ -451,5 +451,6 @@ bool hop_applies(Hop *h) {
     if (h->np > h->nloops && !h->chained && !h->pipelined) h->walk_bytes = 0;
     h->cluster = hop_cluster(h);
     h->fixed_bytes = hop_fixed(h);
+    h->f->by_twos = hop_by_twos(h);
     return true;
 }

@@ -100,10 +100,16 @@ typedef struct Trip {
     Val   *next[MAX_AHEAD];      // what is loaded for the trip after it
 } Trip;
 
+static void load_next(Trip *t) {
+    Hop *h = t->h;
+    if (h->nahead) hop_load_ahead(h, &t->in, b_binary(&t->in, OP_add, t->loop->reg[0]->args.at[0], h->loop->in[2]), t->next);
+}
+
 static void multiplied(Trip *t, const Op *op, const Product *p) {
     Hop *h = t->h;
     hop_across_store(h, &t->in, p, t->ring, &t->map);
     map_set(&t->map, op->out[0], hop_multiply(h, &t->in, p, t->ring, &t->map));
+    if (!h->nsources) load_next(t);
     if (!h->pipelined) hop_started(&t->flight, op, p->op[0].where == REGISTERS ? op->in[p->swapped] : NULL);
     if (!p->promoted) return;
     hop_settle(&t->flight, &t->in, &t->map, t->flight.n);
@@ -132,7 +138,7 @@ static void fill_trip(Trip *t) {
     Hop *h = t->h;
     Region *old = h->loop->reg[0];
     int n = h->loop->nout;
-    if (h->nahead) hop_load_ahead(h, &t->in, b_binary(&t->in, OP_add, t->loop->reg[0]->args.at[0], h->loop->in[2]), t->next);
+    if (h->nsources) load_next(t);
     for (int i = 0; i <= n; i++) {
         t->loop->reg[0]->args.at[i]->name = old->args.at[i]->name;
         map_set(&t->map, old->args.at[i], i ? t->loop->reg[0]->args.at[i] : hop_turned(h, &t->in, t->loop->reg[0]->args.at[0]));
@@ -184,8 +190,11 @@ static Val *consume_loop(Hop *h, Builder *b, Val *before) {
     Val *init[MAX_CARRIED + MAX_AHEAD];
     for (int i = 0; i < n; i++) init[i] = h->loop->in[3 + i];
     hop_load_ahead(h, b, h->loop->in[0], init + n);
+    Val *from = h->loop->in[0];
+    if (h->f->by_twos) h->loop->in[0] = hop_twos(h, b, init);
     Trip t = {.h = h, .map = {.arena = h->f->arena}, .before = before};
     t.loop = hop_ring_loop(h, b, CONSUMERS, n + h->nahead, init, &t.map, &t.in, &t.ring);
+    h->loop->in[0] = from;
     fill_trip(&t);
     return take_results(h, b, t.loop, before);
 }

@@ -107,12 +107,13 @@ Op *hop_ring_loop(Hop *h, Builder *b, int role, int n, Val *const *init, const V
     Val *in[5 + MAX_CARRIED + MAX_AHEAD];
     for (int i = 0; i < 3; i++) in[i] = map_get(map, h->loop->in[i]);
     for (int i = 0; i < n; i++) in[3 + i] = init[i];
-    if (h->at == 0) h->start[role] = h->nest ? h->within[role] : role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
-    Ring from = h->at ? h->end[role] : h->start[role];
+    bool first = h->at == 0 && !h->halfway;
+    if (first) h->start[role] = h->nest ? h->within[role] : role == CONSUMERS ? hop_first(h, b) : (Ring){hop_i32(b, 0), hop_i32(b, 0)};
+    Ring from = first ? h->start[role] : h->end[role];
     in[3 + n] = from.stage;
     in[4 + n] = from.phase;
     Op *loop = op_new(h->f, OP_T_for, h->loop->span, 5 + n, in, n + 2);
-    if (h->at == 0) h->begins[role] = loop;
+    if (first) h->begins[role] = loop;
     for (int i = 0; i < n + 2; i++) loop->out[i]->type = in[3 + i]->type;
     h->end[role] = (Ring){loop->out[n], loop->out[n + 1]};
     loop->str = h->loop->str;
@@ -237,7 +238,7 @@ static void consume(Hop *h, Op *roles) {
 static Spare spare_registers(const Hop *h) {
     enum { MOST = 48, WITH_SUMS = 144, ADDRESSES = 24, ALONE = 255, OF_TWO = 240, OF_THREE = 160 };
     int64_t sums = 0, all = h->bands > 1 ? OF_THREE : h->groups * h->tiles > 1 ? OF_TWO : ALONE;
-    for (int i = 0; i < h->np; i++) if (!h->p[i].goes_on) sums += axis_extent(h->p[i].row) * axis_extent(h->p[i].col) * (1 + h->p[i].promoted) / (128 * h->groups * h->bands);
+    for (int i = 0; i < h->np; i++) if (!h->p[i].goes_on) sums += axis_extent(h->p[i].row) * axis_extent(h->p[i].col) * (1 + h->p[i].promoted + h->f->by_twos) / (128 * h->groups * h->bands);
     bool plain = !h->chained && !h->nest;
     return (Spare){!plain || sums > WITH_SUMS ? 0 : (int)(sums + MOST > WITH_SUMS ? WITH_SUMS - sums : MOST), (int)(all - ADDRESSES - sums), plain ? h->p[0].col : NULL};
 }
@@ -276,7 +277,7 @@ bool hopper(Fn *f, const CompileOptions *opt) {
     if (h.low) hop_low_region(&h, op_add_region(f, roles));
     consume(&h, roles);
     if (h.walk_bytes) hop_walk(&h, roles);
-    if (h.turns && h.chained) take_turns(&h, roles->reg[1]);
+    if (h.chained ? h.turns : hop_twos_turns(&h)) take_turns(&h, roles->reg[1]);
     if (hop_gathered_bytes(&h, -1) || hop_any_boxes(&h)) remove_dead(f);      // rows' numbers that the producer alone wants
     return true;
 }

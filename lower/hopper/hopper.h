@@ -94,6 +94,7 @@ typedef struct Hop {
     int     tiles;                  // that a block makes at a time, each by a group of its own (hopper/pingpong.c); 1: its groups share one
     int     bands;                  // of a tile's rows, each a group's of its own (hopper/bands.c); 1: its groups share all of the consumers' work
     Val    *rest, *turns_over;      // then: how far a tile's trips move a position in the ring, and flip its phase
+    bool    halfway;                // the consumers go on behind a loop over trips by twos (hopper/twos.c)
     int     every;                  // trips from one of a role's to its next
     uint32_t stage_bytes[2];        // by ring
     bool    pipelined;              // the products of a trip are in flight in the next one
@@ -144,6 +145,11 @@ Val *hop_wait(Builder *b, int in_flight, Val *acc);
 // (alive until then), and what must have been computed by then (machine code is ordered by such ties alone).
 void hop_wait_all(Builder *b, int in_flight, int n, Val **v);
 int  hop_ring(const Hop *h, const Product *p);                         // whose stages hold its operands
+// hopper/twos.c: whether trips go by twos; the loop over them, which begins with `init`, what the loop carries and what is loaded ahead. What comes to these
+// then stands there, and the trip's number is returned with which the last one of an odd number begins.
+bool hop_by_twos(const Hop *h);
+bool hop_twos_turns(const Hop *h);                                 // and two groups begin them in turns
+Val *hop_twos(Hop *h, Builder *b, Val **init);
 void hop_await(Hop *h, Builder *b, int ring, Ring at);                 // until a stage is full
 void hop_release(Hop *h, Builder *b, int ring, Val *stage);
 void hop_release_once(Hop *h, Builder *b);                             // what is loaded once is not read any more: walking blocks load the next
@@ -203,6 +209,10 @@ void hop_sources(Hop *h);
 int64_t hop_shared_room(Hop *h, int64_t room);                     // of the ring, where blocks share a multiprocessor
 Val *hop_packed_coordinate(Builder *b, const Operand *o, int d, ValMap *map);
 bool hop_take_source(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map);
+// hopper/scales.c: are there loads of scales, to be ahead? Of how many runs of lanes of the contracted axis a load has an element each, a trip ahead; 0: it is loaded in its trip.
+bool hop_scales(Hop *h);
+int64_t hop_row_registers(const Hop *h, const Val *v);             // that a number, or a row or column of them, takes in a thread
+int  hop_runs_ahead(Hop *h, const Op *load);
 // The loads that are a trip ahead, for the trip that begins at `counter`; what an earlier trip has loaded in place of one: what `took` has of it.
 void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out);
 bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map);

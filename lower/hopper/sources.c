@@ -137,7 +137,7 @@ static int64_t alike(Hop *h, const Val *v) {
 }
 
 // Runs of lanes with the same element; 0: it is loaded in its trip.
-static int runs_of(Hop *h, const Op *load) {
+int hop_runs_ahead(Hop *h, const Op *load) {
     int64_t extent = axis_extent(h->p[0].k), least = extent;
     if (h->slices > 1 || h->tiles > 1 || (load->flags & HAS_ELSE) || h->f->launch->params[load->in[0]->def->imm].mode != PM_IN) return 0;
     for (int i = 0; i < load->nidx; i++) {
@@ -198,7 +198,7 @@ bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap
         Type t = load->out[0]->type, index = type_tile(EL_index, 1, &k), choice = type_tile(EL_bool, 1, &k);
         for (int a = 0; a < t.rank; a++) t.axis[a] = map_get(map, t.axis[a]);
         b->span = load->span;
-        v = b_op(b, OP_T_splat, 0, t, 1, &v);
+        if (v->type.rank < t.rank) v = b_op(b, OP_T_splat, 0, t, 1, &v);
         Val *lane = runs > 1 ? b_op(b, OP_T_binary, OP_rem, index, 2, (Val *[]){b_op(b, OP_T_index, 0, index, 1, &k), b_const(b, EL_index, extent)}) : NULL;
         if (lane) lane = b_op(b, OP_T_binary, OP_div, index, 2, (Val *[]){lane, b_const(b, EL_index, extent / runs)});
         for (int r = 1; r < runs; r++) {
@@ -221,7 +221,7 @@ static void collect(Hop *h, const Val *v) {
         for (int i = 0; i < h->nsources; i++) if (h->source[i].load == d) return;
         for (int i = 0; i < h->naheads; i++) if (h->ahead[i].load == d) return;
         if (h->nsources < MAX_SOURCES && source(h, d, &h->source[h->nsources])) h->nsources++;
-        else if ((runs = runs_of(h, d)) && h->naheads < MAX_SOURCES && h->nahead + runs <= MAX_AHEAD) {
+        else if ((runs = hop_runs_ahead(h, d)) && h->naheads < MAX_SOURCES && h->nahead + runs <= MAX_AHEAD) {
             h->ahead[h->naheads].load = d;
             h->ahead[h->naheads++].runs = runs;
             h->nahead += runs;
@@ -235,6 +235,7 @@ static void collect(Hop *h, const Val *v) {
 
 void hop_sources(Hop *h) {
     h->nsources = h->naheads = h->nahead = 0;
+    if (hop_scales(h)) return;
     if (h->np != 1 || h->p[0].op[0].where != REGISTERS || h->p[0].op[1].window) return;
     collect(h, h->p[0].dot->in[h->p[0].swapped]);
     if (!h->nsources || h->loop->nout + h->nahead > MAX_CARRIED) h->naheads = h->nahead = 0;

@@ -152,6 +152,7 @@ struct Fn {                         // one kernel, specialised
     // that a walking block makes at a time, each by a consumer group of its own (hopper/pingpong.c)
     int      tiles;
     int      bands;                 // of a tile's rows, each a consumer group's of its own (hopper/bands.c)
+    bool     by_twos;               // two trips' products begin at a time (hopper/twos.c)
     bool     turned;                // blocks of other columns begin at other trips (hopper/turn.c)
     bool     phased;                // the producer keeps a tile's phase beside its place: it needs more registers
 

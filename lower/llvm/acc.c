@@ -210,7 +210,7 @@ Accs *acc_open(Gen *g) {
     bool products = false, turns = false;
     for (const Op *op = op_walk(body, NULL); op; op = op_walk(body, op)) {
         products |= op->code == OP_T_wgmma;
-        turns |= op->code == OP_T_turn_pass && g->f->tiles <= 1;
+        turns |= op->code == OP_T_turn_pass && g->f->tiles <= 1 && !g->f->by_twos;
     }
     if (!products || turns) return NULL;
     size_t n = g->f->nvals + 1;
