@@ -38,6 +38,7 @@ static void complete(Cluster *c, AsyncOp *op) {
     c->at_hand = op;
     op->run(op);
     c->progress++;
+    atomic_fetch_add_explicit(&c->launch->changes, 1, memory_order_relaxed);     // its warps may all have ended
     async_drop(c);
 }
 

@@ -45,8 +45,8 @@ void idle_turn(Warp *w) {
     } else if (idle->turns - idle->marked >= PATIENCE) idle->recurs = state_of(w) == idle->state;
 }
 
-bool idle_all(Cluster *c) {
-    uint64_t changes = atomic_load_explicit(&c->launch->changes, memory_order_relaxed);
+bool idle_all(Cluster *c, uint64_t changes) {
+    if (c->async_first) return false;
     for (uint32_t i = 0; i < c->n_warps; i++) {
         const Warp *w = &c->warps[i];
         bool repeats = w->idle.recurs && w->idle.changes == changes && w->idle.effects == w->effects && w->idle.progress == c->progress;
@@ -55,8 +55,9 @@ bool idle_all(Cluster *c) {
     return true;
 }
 
-bool idle_for_ever(Launch *launch, uint32_t worker, bool stuck) {
-    uint64_t changes = atomic_load(&launch->changes);
+// Workers are stuck at a count of changes, the one that each of them compared its warps' with: another's last change, counted between
+// that comparison and this call, is none that they have seen.
+bool idle_for_ever(Launch *launch, uint32_t worker, bool stuck, uint64_t changes) {
     atomic_store(&launch->stuck[worker], stuck ? changes + 1 : 0);
     if (!stuck) return false;
     for (uint32_t i = 0; i < launch->n_workers; i++) {

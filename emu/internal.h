@@ -442,8 +442,8 @@ void frames_free(Warp *);
 
 // idle.c: loops that nothing ends
 void idle_turn(Warp *);                                        // after each turn
-bool idle_all(Cluster *);                                      // every warp waits or repeats itself
-bool idle_for_ever(Launch *, uint32_t worker, bool stuck);     // so does all that runs, and nothing is left to start
+bool idle_all(Cluster *, uint64_t changes);                    // every warp waits, or repeats itself since so many changes
+bool idle_for_ever(Launch *, uint32_t worker, bool stuck, uint64_t changes);   // so does all that runs, and nothing is left to start
 
 // heap.c: malloc and free of device code, a heap for each module
 bool heap_create(EmuModule *);

@@ -453,9 +453,11 @@ static void work_on(Work *k) {
                 cluster_destroy(k->active[i]);
                 k->active[i--] = k->active[--k->n];
                 stuck = false;
-            } else stuck &= idle_all(k->active[i]);
+            }
+        uint64_t changes = atomic_load(&launch->changes);
         stuck &= !more || k->n == MAX_RESIDENT;
-        if (idle_for_ever(launch, k->self, stuck)) report_deadlock(k->active[0]);
+        for (uint32_t i = 0; i < k->n && stuck; i++) stuck = idle_all(k->active[i], changes);
+        if (idle_for_ever(launch, k->self, stuck, changes)) report_deadlock(k->active[0]);
     }
 }
 
