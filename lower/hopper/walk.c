@@ -279,19 +279,25 @@ static bool is_number(const Op *op) {
 //          | |_____| |                   row = half == 0 ? rows - 1 - u % pairs : u % pairs;   head = u / pairs
 //          |_________|
 
-// 1: v grows with x, 0: it does not depend on it, -1: something else.
-static int grows(const Val *v, const Val *x, int depth) {
+// How far back a loop's bounds are followed.
+enum { DEPTH = 32 };
+
+// 1: v grows with x, 0: it does not depend on it, -1: something else. `still` does not depend on it either: what is loaded
+// at places that follow from it alone (where a sequence begins and ends) is the same for all x.
+static int grows(const Val *v, const Val *x, const Val *still, int depth) {
     const Op *d = v->def;
     if (v == x) return 1;
+    if (v == still) return 0;
     if (!d || depth == 0 || d->nin == 0) return d && d->code == OP_T_program ? -1 : 0;
     bool rising = (d->code == OP_T_binary && d->sub == OP_add) ||
                   (d->code == OP_T_fun && (d->sub == TF_min || d->sub == TF_max));
     int64_t k;
-    if (d->code == OP_T_binary && d->sub == OP_mul && is_const(d->in[1], &k) && k > 0) return grows(d->in[0], x, depth - 1);
-    if (d->code == OP_T_select && !grows(d->in[2], x, depth - 1)) return grows(d->in[1], x, depth - 1);      // rows that a sequence does not have
+    if (d->code == OP_T_binary && d->sub == OP_mul && is_const(d->in[1], &k) && k > 0) return grows(d->in[0], x, still, depth - 1);
+    if (d->code == OP_T_select && !grows(d->in[2], x, still, depth - 1))
+        return grows(d->in[1], x, still, depth - 1);           // rows that a sequence does not have
     int all = 0;
     for (int i = 0; i < d->nin; i++) {
-        int one = grows(d->in[i], x, depth - 1);
+        int one = grows(d->in[i], x, still, depth - 1);
         if (one < 0 || (one && !rising && !(d->code == OP_T_binary && d->sub == OP_sub && i == 0))) return -1;
         all |= one;
     }
@@ -308,7 +314,8 @@ static void find_order(Walk *w) {
     }
     int uses = region_uses(&w->h->f->body, w->program->out[0]);
     if (!w->within || !w->beyond || uses != 2 || w->within->in[1] != w->beyond->in[1] ||
-        grows(loop->in[1], w->within->out[0], 16) != 1 || grows(loop->in[0], w->within->out[0], 16) != 0)
+        grows(loop->in[1], w->within->out[0], w->beyond->out[0], DEPTH) != 1 ||
+        grows(loop->in[0], w->within->out[0], w->beyond->out[0], DEPTH) != 0)
         w->within = w->beyond = NULL;
 }
 
