@@ -1,14 +1,29 @@
 // Elementwise ops, one LLVM value per register, and value conversions.
 //
-// Storage floats live as their bits. Widening bf16 is a shift; narrowing goes two (or, for f8, two at a
-// time) elements per instruction into a packed word, which is what a store or a tensor core wants next.
+// Storage floats live as their bits. Widening bf16 is a shift, f8 goes by way of f16, which holds all of it, two at a time; narrowing goes two (or, for
+// f8, two at a time) elements per instruction into a packed word, which is what a store or a tensor core wants next.
 #include "lower/llvm/gen.h"
 
 #include "lang/number.h"
 
 // ---- storage floats ------------------------------------------------------------------------------
 
+static bool is_f8(Elem e) { return e == EL_f8e4m3 || e == EL_f8e5m2; }
+
+// Two f8 of 16 bits as a word of two f16: exact.
+static LLVMValueRef f16x2_of_f8(Gen *g, LLVMValueRef two, Elem e) {
+    gen_need(g, offsetof(Target, has_cvt_f8));
+    return LLVMBuildBitCast(g->B, gen_call(g, e == EL_f8e4m3 ? "llvm.nvvm.e4m3x2.to.f16x2.rn" : "llvm.nvvm.e5m2x2.to.f16x2.rn", 1, &two, 0, NULL), g->i32, "");
+}
+
+static LLVMValueRef f32_of_half(Gen *g, LLVMValueRef word, int part) {
+    LLVMValueRef h = LLVMBuildTrunc(g->B, part ? LLVMBuildLShr(g->B, word, gen_i32(g, 16), "") : word, g->i16, "");
+    return LLVMBuildFPExt(g->B, LLVMBuildBitCast(g->B, h, g->f16, ""), g->f32, "");
+}
+
 LLVMValueRef gen_to_f32(Gen *g, LLVMValueRef x, Elem e) {
+    if (is_f8(e) && g->opt->target->has_cvt_f8 && !LLVMIsConstant(x))
+        return f32_of_half(g, f16x2_of_f8(g, LLVMBuildZExt(g->B, x, g->i16, ""), e), 0);
     switch (e) {
     case EL_bf16:
         return LLVMBuildBitCast(g->B, LLVMBuildShl(g->B, LLVMBuildZExt(g->B, x, g->i32, ""), gen_i32(g, 16), ""),
@@ -322,12 +337,37 @@ static LLVMValueRef convert(Gen *g, LLVMValueRef x, Elem from, Elem to, LLVMType
                    : LLVMBuildZExt(g->B, x, t, "");
 }
 
+// Registers r and r + 1 of f8 in another type, by way of f16.
+static void widen_two(Gen *g, const Val *o, int r, LLVMValueRef halves) {
+    Elem to = (Elem)o->type.elem;
+    if (to == EL_f16) { gen_set_word(g, o, r, 2, halves); return; }
+    LLVMValueRef lo = f32_of_half(g, halves, 0), hi = f32_of_half(g, halves, 1);
+    if (to == EL_bf16) { gen_set_word(g, o, r, 2, pack2(g, lo, hi, to)); return; }
+    gen_set(g, o, r, lo);
+    gen_set(g, o, r + 1, hi);
+}
+
+// How many registers of f8 were widened two at a time: as they lie in words of four.
+static int widen(Gen *g, const Val *x, const Val *o, int n) {
+    Elem from = (Elem)x->type.elem, to = (Elem)o->type.elem;
+    int r = 0;
+    if (!is_f8(from) || !g->opt->target->has_cvt_f8 || (to != EL_f16 && to != EL_bf16 && to != EL_f32)) return 0;
+    for (; r + 3 < n; r += 4) {
+        LLVMValueRef w = gen_word(g, x, r, 4);
+        for (int i = 0; i < 2; i++)
+            widen_two(g, o, r + 2 * i, f16x2_of_f8(g, LLVMBuildTrunc(g->B, i ? LLVMBuildLShr(g->B, w, gen_i32(g, 16), "") : w, g->i16, ""), from));
+    }
+    for (; r + 1 < n; r += 2) widen_two(g, o, r, f16x2_of_f8(g, LLVMBuildTrunc(g->B, gen_word(g, x, r, 2), g->i16, ""), from));
+    return r;
+}
+
 void emit_cast(Gen *g, Op *op) {
     Val *o = op->out[0], *x = op->in[0];
     Elem from = (Elem)x->type.elem, to = (Elem)o->type.elem;
     int n = gen_tile(g, o)->n, r = 0;
     bool pairs = elem_is_storage(to) && (from == EL_f32 || (elem_is_storage(from) && from != to));
     if (!g->wanted[o->id]) return;
+    r = widen(g, x, o, n);
     for (; r + 1 < n && gen_halves(g, op, r); r += 2) {}
     for (; pairs && r + 1 < n; r += 2) {
         LLVMValueRef lo = gen_get(g, x, r), hi = gen_get(g, x, r + 1);

@@ -89,9 +89,10 @@ static bool computes_pairs(const Sizes *s) {
 }
 
 // Products that four warps hold one by one, but not all at a time with what they read. Two of a chain are as many as
-// registers are for.
+// registers are for, unless they are of few rows: what their right sides are made of comes and goes with each.
 static bool crowded(const Sizes *s) {
-    return s->dot && s->dot < EIGHT_WARPS && (s->ndots > 2 ? s->dots * 4 >= EIGHT_WARPS * 3 : s->dots > EIGHT_WARPS);
+    bool few = s->ndots == 2 && s->dot * 8 <= EIGHT_WARPS;
+    return !few && s->dot && s->dot < EIGHT_WARPS && (s->ndots > 2 ? s->dots * 4 >= EIGHT_WARPS * 3 : s->dots > EIGHT_WARPS);
 }
 
 // Elements a lane of a program that maps. An H200, focal loss and its gradient of 32 M, 7 functions: 334 us with 32
