@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-typedef struct Rpt { Fn *f; Facts *facts; Buf *out; ReportLines *lines; } Rpt;
+typedef struct Rpt { Fn *f; Facts *facts; Buf *out; ReportLines *lines; size_t first; } Rpt;      // first: where lines of ops begin
 
 static void begin(Rpt *r, const Op *op) {
     if (r->lines) vec_push(r->f->arena, r->lines, ((ReportLine){op->span.hi ? op->span.lo : 0, r->out->n}));
@@ -110,9 +110,17 @@ static void along_steps(Rpt *r, const Op *op) {
     buf_putc(r->out, '\n');
 }
 
+// Trips that are written out, or have a body for masked lanes besides, say the same: once is enough.
+static void once(Rpt *r, size_t line) {
+    size_t n = r->lines ? 0 : r->out->n - line;
+    for (size_t at = r->first; n && at + n <= line; at += (size_t)((char *)memchr(r->out->p + at, '\n', line - at) - (r->out->p + at)) + 1)
+        if (!memcmp(r->out->p + at, r->out->p + line, n)) { r->out->p[r->out->n = line] = 0; return; }
+}
+
 static void region(Rpt *r, const Region *reg) {
     Access a;
     for (const Op *op = reg->first; op; op = op->next) {
+        size_t line = r->out->n;
         switch (op->code) {
         case OP_T_load: case OP_T_store: access_line(r, op); break;
         case OP_T_dot: dot_line(r, op); break;
@@ -172,6 +180,7 @@ static void region(Rpt *r, const Region *reg) {
             break;
         default: break;
         }
+        once(r, line);
         for (int i = 0; i < op->nreg; i++) region(r, op->reg[i]);
     }
 }
@@ -327,6 +336,7 @@ void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     group_lines(f, out);
     asked_lines(f, out);
     for (uint32_t i = 0; i < f->notes.n; i++) note_line(&r, &f->notes.at[i]);
+    r.first = out->n;
     region(&r, &f->body);
     begin(&r, &(Op){0});
     for (int i = 0; i < l->nfacts; i++) buf_printf(out, "  assumes        %s\n", l->facts[i].text);

@@ -165,6 +165,23 @@ void eval_buffer_load(Eval *e, const Step *s) {
     else move(r, number, step, out, true);
 }
 
+void eval_buffer_row(Eval *e, const Step *s) {
+    const Op *op = s->op;
+    int     number;
+    int64_t step[MAX_AXES];
+    Ring   *r = ring_of(e, op, 0), one = *r;
+    Stage  *stage = stage_to_read(e, op, 0, 1, &number);
+    unsigned char *out = out_tile(e, op);
+    if (!stage) return;
+    stage->read = true;
+    one.rank--;
+    memmove(one.shape, one.shape + 1, sizeof *one.shape * (size_t)one.rank);
+    one.bytes = r->bytes / r->shape[0];
+    one.data = r->data + number * r->bytes + op->imm * one.bytes;
+    tile_steps(&one, op, &op->out[0]->type, 2, step);
+    move(&one, 0, step, out, true);
+}
+
 void eval_buffer_store(Eval *e, const Step *s) {
     const Op *op = s->op;
     int64_t step[MAX_AXES];

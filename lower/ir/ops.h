@@ -77,6 +77,7 @@
     X(buffer_low,   NONE,    4,  4,   0,  0, "RW",  2, "buffer, stage, buffer of the same type, bar: what tf32 leaves of each f32 element, put at its place there by two warps, which arrive at the mbarrier then; seen by wgmma after that") \
     X(buffer_turn,  NONE,    4,  4,   0,  0, "RW",  2, "buffer, stage, buffer of its columns as rows, bar: 8-bit elements turned by three warps, which arrive at the mbarrier then; seen by wgmma after that") \
     X(buffer_load,  NONE,    2, 255,  1,  0, "R",   2, "buffer, stage, axis.. (one a dimension; none: in the type's order); the tile (ldmatrix where the layout allows). imm, attr > 1: of so many lanes of the first, the last axis each has the same element of a dimension that is shorter by as much") \
+    X(buffer_row,   NONE,    2, 255,  1,  0, "R",   2, "buffer, stage, axis.. (one a dimension but the first): row imm of a stage; of a buffer of one dimension, a number") \
     X(buffer_store, NONE,    3, 255,  0,  0, "W",   2, "buffer, stage, tile, axis..") \
     X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and dead lanes give 0") \
     X(copy_commit,  NONE,    0,  0,   0,  0, "A",   1, "closes this thread's group of async copies") \

@@ -36,7 +36,7 @@ CheckFn check_part_put, check_part_take, check_part_send, check_part_join, check
         check_join_cluster, check_from_cluster, check_draw, check_drawn, check_keep, check_keep_put, check_keep_get;
 
 // ir/verify_level2.c
-CheckFn check_convert, check_buffer, check_buffer_low, check_buffer_turn, check_buffer_clear, check_buffer_load,
+CheckFn check_convert, check_buffer, check_buffer_low, check_buffer_turn, check_buffer_clear, check_buffer_load, check_buffer_row,
         check_buffer_store, check_copy_async, check_tma_load, check_mbar, check_mbar_expect, check_copy_arrive,
         check_mbar_arrive, check_mbar_wait, check_tma_store, check_row_store, check_wgmma, check_join_lanes,
         check_wgmma_wait, check_copy_commit, check_copy_wait, check_barrier, check_turn_wait, check_turn_pass,

@@ -64,6 +64,13 @@ void check_buffer_load(Check *c, const Op *op) {
     want_fits(c, &op->in[0]->type, &op->out[0]->type);
     if ((op->imm > 1 || op->attr > 1) && (op->nin != 4 || op->in[0]->type.rank != 2)) problem(c, "several lanes an element: of two named axes");
 }
+void check_buffer_row(Check *c, const Op *op) {
+    want_ring(c, op);
+    const Type *ring = &op->in[0]->type, *tile = &op->out[0]->type;
+    if (ring->kind != TY_BUFFER) return;
+    if (tile->kind != TY_TILE || tile->elem != ring->elem || tile->rank + 1 != ring->rank || op->nin != 2 + tile->rank) problem(c, "a row has all dimensions of the buffer but the first");
+    if (op->imm < 0 || op->imm >= ring->shape[0]) problem(c, "the buffer has %lld rows", (long long)ring->shape[0]);
+}
 void check_buffer_store(Check *c, const Op *op) { want_ring(c, op); want_fits(c, &op->in[0]->type, &op->in[2]->type); }
 
 static void want_copy(Check *c, const Op *op, int tensor) {

@@ -4,6 +4,7 @@
 //     products    accumulators and operands of mma.sync and wgmma
 //     few         a few numbers for each row of those, folded behind the product: where the row is, over the lanes that share it
 //     joined      by a function, along what is not neighbouring in memory: in a lane's registers, and in few warps
+//     states      what a loop carries that no access of a trip is as large as, h[c, s] = f h + x[c] b[s]: accesses are its projections
 //     memory      neighbouring lanes on neighbouring bytes; the deepest in loops and the largest first
 //     folds       of what nothing in memory has the form of: its result's layout, lifted
 //     the rest    a plain one
@@ -342,6 +343,57 @@ static void anchor_joined(Assign *s) {
     }
 }
 
+// The access of the whole function that has the form of the tile.
+static const Op *access_like(const Assign *s, const Type *t) {
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *op = s->all.at[i];
+        if (op->code != OP_T_load && op->code != OP_T_store) continue;
+        const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
+        if (is_tile(v) && v->type.rank == t->rank && assign_subset(&v->type, t)) return op;
+    }
+    return NULL;
+}
+
+static int folded_in(const Op *loop, const Type *t) {               // the axis of the tile that each trip folds, or -1
+    for (const Op *op = op_walk(loop->reg[0], NULL); op; op = op_walk(loop->reg[0], op))
+        if (op->code == OP_T_reduce && op->in[0]->type.rank == t->rank) return type_axis(t, op->in[1]);
+    return -1;
+}
+
+// All that a trip loads and stores has some of the tile's axes, and something is loaded.
+static bool outgrows_accesses(const Op *loop, const Type *t) {
+    bool loads = false;
+    for (int r = 0; r < loop->nreg; r++)
+        for (const Op *op = op_walk(loop->reg[r], NULL); op; op = op_walk(loop->reg[r], op)) {
+            if (op->code == OP_T_dot || op->code == OP_T_wgmma || op->code == OP_T_ptrload || op->code == OP_T_atomic) return false;
+            if (op->code != OP_T_load && op->code != OP_T_buffer_row && op->code != OP_T_store) continue;
+            const Val *v = op->code == OP_T_store ? op->in[1 + op->nidx] : op->out[0];
+            if (!is_tile(v)) continue;
+            if (v->type.rank >= t->rank || !assign_subset(&v->type, t)) return false;
+            loads |= op->code != OP_T_store;
+        }
+    return loads;
+}
+
+// The state of a recurrence is what its trips work on. Each of them loads a few numbers for its rows and columns: from the same place for all lanes that
+// want them, which costs no more than for one, where a conversion of each would be most of a trip. What a trip folds lies in a lane's registers as far
+// as they go: each lane that shares a row is another shuffle.
+static void anchor_states(Assign *s) {
+    enum { RUN = 4 };
+    for (uint32_t i = 0; i < s->all.n; i++) {
+        const Op *loop = s->all.at[i];
+        if (loop->code != OP_T_for && loop->code != OP_T_while) continue;
+        for (int k = 0; k < loop->nout; k++) {
+            Val *v = loop->out[k];
+            if (!is_tile(v) || v->layout || !outgrows_accesses(loop, &v->type)) continue;
+            const Op *access = access_like(s, &v->type);
+            int64_t each = type_lanes(&v->type) / ((int64_t)s->f->warps * 32);
+            assign_set(s, v, access ? anchor_access(s, access, &v->type) : plain(s, &v->type, folded_in(loop, &v->type), each < RUN ? each < 1 ? 1 : (int)each : RUN));
+            assign_settle(s);
+        }
+    }
+}
+
 // A tile that nothing in memory has the form of, as x[i] - y[j], and that is folded: its threads are those of the
 // result, each of which folds registers of its own, so that no lane waits for another. The last first: what it folds
 // may be a result, too.
@@ -379,6 +431,7 @@ void anchor_all(Assign *s) {
     anchor_few(s);
     anchor_scans(s);
     anchor_joined(s);
+    anchor_states(s);
     anchor_memory(s);
     anchor_folds(s);
     anchor_rest(s);

@@ -6,7 +6,8 @@
 
 typedef struct Shared {
     int      rank;
-    const Val *axis[MAX_AXES];    // by dimension, the last one contiguous
+    const Val *axis[MAX_AXES];    // by dimension, the last one contiguous; NULL: a tile is row `row` of it
+    int64_t  row;
     int64_t  extent[MAX_AXES];
     int      per[MAX_AXES];       // lanes of a tile that have the same coordinate; 0: one each
     int64_t  step[MAX_AXES];      // rows from one coordinate to the next; 0 for the last dimension

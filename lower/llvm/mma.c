@@ -80,7 +80,7 @@ uint32_t gen_dot_room(Gen *g, const Op *op) {
 }
 
 static bool contains(Gen *g, const Op *op, bool ring) {
-    bool uses_ring = op->code == OP_T_buffer_load || op->code == OP_T_buffer_store || op->code == OP_T_copy_async;
+    bool uses_ring = op->code == OP_T_buffer_load || op->code == OP_T_buffer_row || op->code == OP_T_buffer_store || op->code == OP_T_copy_async;
     if (ring ? uses_ring : gen_room(g, op) > 0) return true;
     for (int i = 0; i < op->nreg; i++)
         for (const Op *x = op->reg[i]->first; x; x = x->next) if (contains(g, x, ring)) return true;

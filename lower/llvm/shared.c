@@ -95,7 +95,8 @@ static LLVMValueRef as_elem(Gen *g, LLVMValueRef x, Elem from, Elem to) {
 
 typedef struct Walk {             // a tile's registers over a Shared
     const Layout *l;
-    int     pos[MAX_AXES];        // type position of each dimension
+    int     pos[MAX_AXES];        // type position of each dimension; -1: the tile is one row of it
+    int64_t row;
     int     rank;
     int     per[MAX_AXES];        // lanes of an element
     int     vec, same;            // elements that are adjacent in memory, each of so many registers in a row
@@ -108,8 +109,10 @@ static void start(Gen *g, Walk *w, const Shared *s, const Val *v, int size) {
     memset(w, 0, sizeof *w);
     w->l = v->layout;
     w->rank = s->rank;
+    w->row = s->row;
     for (int d = 0; d < s->rank; d++) {
-        w->pos[d] = type_axis(&v->type, s->axis[d]);
+        w->pos[d] = s->axis[d] ? type_axis(&v->type, s->axis[d]) : -1;
+        if (w->pos[d] < 0) { w->per[d] = 1; continue; }
         w->lane[d] = gen_lane_coord(g, w->l, w->pos[d]);
         w->per[d] = s->per[d] > 1 ? s->per[d] : 1;
         w->guard[d] = layout_span(w->l, w->pos[d]) > s->extent[d] * w->per[d];
@@ -125,7 +128,7 @@ static void start(Gen *g, Walk *w, const Shared *s, const Val *v, int size) {
 static void coords(const Walk *w, int reg, int64_t *c) {
     int64_t all[MAX_AXES];
     layout_coord(w->l, reg, 0, 0, all);
-    for (int d = 0; d < w->rank; d++) c[d] = all[w->pos[d]] / w->per[d];
+    for (int d = 0; d < w->rank; d++) c[d] = w->pos[d] < 0 ? w->row : all[w->pos[d]] / w->per[d];
 }
 
 static int64_t widest_lane(const Layout *l, int pos) {          // largest coordinate that lane and warp add
@@ -302,11 +305,12 @@ static void shared_get(Gen *g, const Shared *s, const Val *v) {
 
 Shared shared_stage(Gen *g, const Op *op, const Val *at) {
     const Op *b = op->in[0]->def;
-    int first = op->code == OP_T_buffer_load ? 2 : 3;
-    const Type *tile = op->code == OP_T_buffer_load ? &op->out[0]->type : &op->in[2]->type;
+    int first = op->code == OP_T_buffer_store ? 3 : 2, row = op->code == OP_T_buffer_row;
+    const Type *tile = op->code == OP_T_buffer_store ? &op->in[2]->type : &op->out[0]->type;
     Shared s;
     buffer_shape(&op->in[0]->type, &s);
-    for (int d = 0; d < s.rank; d++) s.axis[d] = op->nin > first + d ? op->in[first + d] : tile->axis[d];
+    if (row) first--;
+    for (int d = row; d < s.rank; d++) s.axis[d] = op->nin > first + d ? op->in[first + d] : tile->axis[d];
     if (op->code == OP_T_buffer_load) {
         s.per[0] = (int)op->imm;
         s.per[s.rank - 1] = (int)op->attr;
@@ -340,6 +344,19 @@ bool buffer_load_is_fused(Gen *g, const Op *load) {
 void emit_buffer_load(Gen *g, Op *op) {
     if (buffer_load_is_fused(g, op)) return;
     Shared s = shared_buffer(g, op);
+    shared_get(g, &s, op->out[0]);
+}
+
+void emit_buffer_row(Gen *g, Op *op) {
+    Shared s = shared_buffer(g, op);
+    s.row = op->imm;
+    if (s.rank == 1) {                                        // a number
+        SharedAt at;
+        shared_open(g, &at, &s, (LLVMValueRef[]){NULL});
+        LLVMTypeRef unit = LLVMIntTypeInContext(g->C, (unsigned)s.size * 8);
+        gen_set(g, op->out[0], 0, element_of(g, LLVMBuildLoad2(g->B, unit, shared_ptr(&at, &op->imm), ""), s.elem));
+        return;
+    }
     shared_get(g, &s, op->out[0]);
 }
 

@@ -42,7 +42,7 @@ static bool run_pipeline(Fn *f, const CompileOptions *o) {
     unguard(f);
     bool roles = hopper(f, o), merges = merge_drop(f);
     if (merges || f->slices) simplify(f);
-    return roles || pipeline(f, o);
+    return roles || sequence(f, o) || pipeline(f, o);
 }
 static bool run_layout(Fn *f, const CompileOptions *o)   { bool ok = assign_layouts(f, o); lanes_beyond(f); return ok; }
 static bool run_align(Fn *f, const CompileOptions *o)    { (void)o; align_rows(f); return true; }

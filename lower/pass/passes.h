@@ -37,6 +37,10 @@ bool pipeline(Fn *f, const CompileOptions *opt);        // pipeline.c: rings of 
 // `threads` that share it each. But: a load that is left where it is, or NULL
 typedef struct Spare { int tiles, rows; const Val *columns; } Spare;      // registers of a thread: for tiles, and for rows along wgmma's columns (NULL: there are none)
 void load_before(Fn *f, Op *loop, int threads, Spare spare, const Op *but);
+// sequence.c: recurrences, whose trips' loads come by asynchronous copies; whether a loop is one whose loads can, by their addresses
+bool sequence(Fn *f, const CompileOptions *opt);
+bool sequence_possible(Fn *f, Op *loop);
+int  recurrence_trips(Fn *f, const Op *loop, const CompileOptions *opt);  // prefetch.c: how many trips of it are written out; 0: it is none
 bool peel(Fn *f);                                       // peel.c: trips without masks get a copy of the body
 bool masks(Fn *f);                                      // masks.c: of a mask and an axis's end one comparison
 bool assign_layouts(Fn *f, const CompileOptions *opt);  // assign.c: layouts of all tiles, conversions between them

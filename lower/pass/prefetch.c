@@ -35,7 +35,9 @@
 #include "lower/pass/reduction.h"
 #include "lower/pass/trips.h"
 
-enum { MOST_BYTES = 32768, MAX_LOADS = 4 };      // carried by a program: 32 registers in 8 warps
+// carried by a program: 32 registers in 8 warps; loads; words of a thread where lanes have the same element, as of u[t, c] beside h[t, c, s] (a selective scan
+// by stretches of 64 steps: 1621 us with 128 of them and spills, 754 with none)
+enum { MOST_BYTES = 32768, MAX_LOADS = 4, MOST_SHARED = 32 };
 // carried by a lane; trips; loads; so many times as many trips; elements a lane of all that is written out
 enum { FAR_WORDS = 32, FAR = 8, FAR_LOADS = 6, FEW_TRIPS = 4, MOST_WORK = 2048 };
 // twice as far where a lane has few elements of the largest tile, and no trip joins lanes: nothing else wants the registers
@@ -81,9 +83,23 @@ static bool needed(const Ahead *a, const Op *red) {
     return true;
 }
 
-static bool collect(Ahead *a) {
+static int64_t most_lanes(const Fn *f) {
+    int64_t most = 1;
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        for (int i = 0; i < op->nout; i++)
+            if (op->out[i]->type.kind == TY_TILE && type_lanes(&op->out[i]->type) > most) most = type_lanes(&op->out[i]->type);
+    return most;
+}
+
+static int64_t lanes_each(const Fn *f, const CompileOptions *opt) {
+    int per_block;
+    int64_t threads = (int64_t)schedule_warps(f, opt, &per_block) * 32;
+    return (most_lanes(f) + threads - 1) / threads;
+}
+
+static bool collect(Ahead *a, const CompileOptions *opt) {
     Region *body = a->loop->reg[0];
-    int64_t bytes = 0;
+    int64_t bytes = 0, most = most_lanes(a->f), each = lanes_each(a->f, opt), shared = 0;
     bool waits = false;
     if (a->loop->code != OP_T_for || body->last->code != OP_T_yield) return false;
     for (const Op *op = op_walk(body, NULL); op; op = op_walk(body, op))
@@ -95,8 +111,10 @@ static bool collect(Ahead *a) {
         bool known = axis != NULL;
         for (int i = 0; i < op->nin && known; i++) known = trip_follows(a->loop, op->in[i]);
         int64_t size = type_lanes(&op->out[0]->type) * elem_bytes((Elem)op->out[0]->type.elem);
-        if (!known || bytes + size > MOST_BYTES) continue;
+        int64_t lanes = type_lanes(&op->out[0]->type), words = lanes < most ? (lanes < each ? lanes : each) * size / lanes / 4 : 0;
+        if (!known || bytes + size > MOST_BYTES || shared + words > MOST_SHARED) continue;
         bytes += size;
+        shared += words;
         a->axis[a->n] = axis;
         a->load[a->n++] = op;
     }
@@ -186,6 +204,26 @@ static bool recurs(const Op *loop) {
     return loop->nout && (stores || reads);
 }
 
+// Made of what the loop carries, op by op: `mark` says so of those before.
+static bool of_carried(const Op *loop, const Op *op) {
+    for (int i = 0; i < op->nin; i++) {
+        const Val *v = op->in[i];
+        if (v->def ? v->def->parent == loop->reg[0] && v->def->mark : v->region == loop->reg[0] && v != loop->reg[0]->args.at[0]) return true;
+    }
+    return false;
+}
+
+// Trips are a chain: one needs the one before for more than its sums, or stores what is carried.
+static bool chained(const Op *loop) {
+    TReduce kind;
+    for (int i = 0; i < loop->nout; i++) if (!reduce_carried(loop, i, &kind)) return true;
+    for (Op *op = loop->reg[0]->first; op; op = op->next) {
+        op->mark = of_carried(loop, op);
+        if (op->code == OP_T_store && op->mark) return true;
+    }
+    return false;
+}
+
 static int64_t known_trips(const Op *loop) {
     const Op *lo = loop->in[0]->def, *hi = loop->in[1]->def, *step = loop->in[2]->def;
     bool known = lo && hi && step && lo->code == OP_T_const && hi->code == OP_T_const && step->code == OP_T_const && step->imm > 0;
@@ -196,14 +234,6 @@ static int64_t known_trips(const Op *loop) {
 static bool of_all_trips(const Op *loop, const Type *t) {
     for (int i = 0; i < t->rank; i++) if (t->axis[i]->def->parent == loop->reg[0]) return false;
     return true;
-}
-
-static int64_t most_lanes(const Fn *f) {
-    int64_t most = 1;
-    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
-        for (int i = 0; i < op->nout; i++)
-            if (op->out[i]->type.kind == TY_TILE && type_lanes(&op->out[i]->type) > most) most = type_lanes(&op->out[i]->type);
-    return most;
 }
 
 static int64_t far_work(const Op *loop) {
@@ -217,11 +247,32 @@ static bool joins_lanes(const Op *loop) {
     return false;
 }
 
+static bool multiplies(const Fn *f) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return true;
+    return false;
+}
+
+static int light(const Op *loop, int64_t each) { return each <= LIGHT_EACH && !joins_lanes(loop) ? LIGHTER : 1; }
+
+static int within_work(const Op *loop, int64_t each, int64_t trips, int64_t most) {
+    int64_t known = known_trips(loop) / FEW_TRIPS;
+    if (far_work(loop) * each * trips > most) trips = most / (far_work(loop) * each);
+    return (int)(trips < known ? trips : known);
+}
+
+int recurrence_trips(Fn *f, const Op *loop, const CompileOptions *opt) {
+    if (loop->code != OP_T_for || loop->reg[0]->last->code != OP_T_yield || !recurs(loop) || !chained(loop) || multiplies(f)) return 0;
+    int64_t each = lanes_each(f, opt);
+    int trips = within_work(loop, each, FAR * light(loop, each), 2 * MOST_WORK);
+    while (trips & (trips - 1)) trips &= trips - 1;
+    return trips;
+}
+
 static bool collect_far(Far *x, Op *loop, const CompileOptions *opt) {
     Fn *f = x->a.f;
     if (loop->code != OP_T_for || loop->reg[0]->last->code != OP_T_yield || !recurs(loop)) return false;
-    int per_block;
-    int64_t threads = (int64_t)schedule_warps(f, opt, &per_block) * 32, most = most_lanes(f), each = (most + threads - 1) / threads, words = 0;
+    if (recurrence_trips(f, loop, opt) >= 2 && sequence_possible(f, loop)) return false;
+    int64_t most = most_lanes(f), each = lanes_each(f, opt), words = 0;
     for (Op *op = loop->reg[0]->first; op; op = op->next) {
         if (op->code != OP_T_load || f->launch->params[op->in[0]->def->imm].mode != PM_IN || !of_all_trips(loop, &op->out[0]->type)) continue;
         bool follows = true, moves = false;
@@ -237,11 +288,9 @@ static bool collect_far(Far *x, Op *loop, const CompileOptions *opt) {
         x->load[x->n++] = op;
     }
     if (!x->n) return false;
-    int more = each <= LIGHT_EACH && !joins_lanes(loop) ? LIGHTER : 1;
-    int64_t far = FAR_WORDS * more / words, trips = known_trips(loop) / FEW_TRIPS;
-    x->trips = (int)(far > FAR * more ? FAR * more : far);
-    if (far_work(loop) * each * x->trips > MOST_WORK) x->trips = (int)(MOST_WORK / (far_work(loop) * each));
-    if (x->trips > trips) x->trips = (int)trips;
+    int more = light(loop, each);
+    int64_t far = FAR_WORDS * more / words;
+    x->trips = within_work(loop, each, far > FAR * more ? FAR * more : far, MOST_WORK);
     x->a.loop = loop;
     return x->trips > 1;
 }
@@ -311,7 +360,7 @@ static bool loops(Fn *f, Region *r, const CompileOptions *opt) {
         for (int i = 0; i < op->nreg; i++) changed |= loops(f, op->reg[i], opt);
         Ahead a = {.f = f, .loop = op};
         Far far = {.a = a};
-        if (collect(&a)) {
+        if (collect(&a, opt)) {
             rewrite(&a);
             op = a.loop;
         } else if (collect_far(&far, op, opt)) {
