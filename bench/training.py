@@ -96,9 +96,8 @@ def add_rms_slope(s, w, rstd, dy, ds):
 
 
 def norms(o):
-    parts = 264                                                         # two for each multiprocessor
     for m, n in sized(o, [(8192, 4096), (16384, 8192), (65536, 1024)], [(9, 96)]):
-        parts = min(parts, m)
+        parts = min(max(264, 132 * 8192 // n), m)                       # two for each multiprocessor, more of short rows
         x, w, b, dy, dx = r(m, n), r(n), r(n), r(m, n), empty(m, n)
         dgp, dbp, dg, db = empty(parts, n, t=f32), empty(parts, n, t=f32), empty(n, t=f32), empty(n, t=f32)
         mu, rstd = x.float().mean(-1), torch.rsqrt(x.float().var(-1, correction=0) + EPS)
@@ -110,6 +109,7 @@ def norms(o):
                    {"torch.compile": compiled(layer_slope, x, w, mu, rstd, dy),
                     "PyTorch": plain(aten.native_layer_norm_backward, dy, x, [n], mu[:, None], rstd[:, None], w, b, [True] * 3)}, moved(x, dy, dx), group="norms")
     for m, n in sized(o, [(8192, 4096), (16384, 8192)], [(9, 96)]):
+        parts = min(264, m)
         x, w, dy, dx, dgp, dg = r(m, n), r(n), r(m, n), empty(m, n), empty(parts, n, t=f32), empty(n, t=f32)
         rstd, sizes = torch.rsqrt(x.float().square().mean(-1) + EPS), dict(M=m, N=n, P=parts)
         total = library("reduce.tk", "sum_columns", dict(M=parts, N=n), x=dgp, y=dg)

@@ -24,17 +24,28 @@ enum { MAX_TRIED = 14, USUAL = 8, KEPT_MOST = 64, SLICES_MOST = 8 };     // part
 // Parts of a cluster's blocks: of the time without; us: what takes longer was no faster so; us in a graph, where they begin once all of a cluster's have room.
 static const double WORTH_SLICES = 0.95, SLICES_SHORT = 20, LATE_IN_GRAPH = 1;
 
+static const int tried_parts[MAX_TRIED] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};     // more than usual: for a few programs
+static const double WORTH_PARTS = 0.95;                              // of the time of a nest with fewer
+
 // What is asked: products, where, and what is given of the schedule.
 typedef struct Open { Fn *f; const Work *w; const Target *t; const Schedule *given; bool in_graph; } Open;
 
 static bool nested(const Open *o, Cost *out) {
-    int stages;
-    out->us = nest_us(o->w, o->t, 1, o->given->stages, &stages);
+    int stages, given = o->given->split > 1 ? o->given->split : 1;
+    bool open = o->given->split < 1 && o->given->cluster < 2 && split_refusal(o->f) == NULL;
+    out->us = nest_us(o->w, o->t, 1, given, o->given->stages, &stages);
     for (int n = 2; n <= MOST_TOGETHER; n++) {
-        double us = nest_us(o->w, o->t, n, o->given->stages, &stages);
+        double us = nest_us(o->w, o->t, n, given, o->given->stages, &stages);
         if (us <= 0 || us >= out->us * WORTH_SHARING) continue;
         out->us = us;
         if (!o->given->stages) out->schedule.stages = stages;
+    }
+    for (int i = 1; open && i < MAX_TRIED && tried_parts[i] <= o->w->outer && out->us > 0; i++) {
+        double us = nest_us(o->w, o->t, 1, tried_parts[i], o->given->stages, &stages);
+        if (us <= 0 || us >= out->us * WORTH_PARTS) continue;
+        out->us = us;
+        out->schedule.split = tried_parts[i];
+        out->schedule.stages = o->given->stages;
     }
     return out->us > 0;
 }
@@ -58,7 +69,7 @@ static Cost down_columns(const Open *o) {
 
 // As one part, or as many as are less.
 static int parts_of(const Open *o, How how, Cost *out) {
-    static const int tried[MAX_TRIED] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};     // more than usual: for a few programs
+    const int *tried = tried_parts;
     const Work *w = o->w;
     int parts = how.parts;
     for (int i = 1; !o->given->split && !how.dealt && w->splits && i < MAX_TRIED && tried[i] <= w->trips; i++) {

@@ -99,7 +99,7 @@ double product_us(const Work *w, const Target *t, How how);
 double nearer_us(const Work *w, const Target *t, const Schedule *given, int parts, double us);
 
 // Blocks of which so many share a multiprocessor; *stages of a ring are what they have room for. 0: they do not fit.
-double nest_us(const Work *w, const Target *t, int together, int given, int *stages);
+double nest_us(const Work *w, const Target *t, int together, int parts, int given, int *stages);
 double kept_us(const Work *w, const Target *t, int run);           // by runs of so many tiles
 
 #endif

@@ -309,7 +309,7 @@ int64_t  row_pitch(int64_t columns, int size);
 int64_t  row_chunk(int64_t columns, int size, int64_t warp_bytes);
 bool     hop_row_storable(Hop *h, const Op *op);
 int64_t  hop_row_bytes(const Hop *h, const Op *op);
-uint32_t hop_least_row_bytes(const Hop *h);
+uint32_t hop_least_row_bytes(const Hop *h, bool half);
 void     hop_store_rows(Hop *h, Builder *top, Op *op);
 
 // hopper/early.c: bytes of a stage that a producer of its own brings, which does not wait for earlier launches (Operand.fixed); 0:

@@ -141,11 +141,22 @@ static int slots(const Hop *h) {
     return h->bands > 1 && h->stage_bytes[0] && hop_stages_in(h, room) < BAND_STAGES ? 1 : SLOTS;
 }
 
-// Of slots for rows. 0: tiles end inside the tensor, and the ring is better off without them (attention was not measured so).
-static uint32_t row_slots(const Hop *h) {
-    uint32_t bytes = h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h);
+// The stages of a ring beside slots of so many bytes, and what is theirs besides (hop_whole_slots).
+static int stages_beside(Hop *h, uint32_t bytes) {
     int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - SYNC_BYTES - h->once_bytes - bytes;
-    return h->apart || (h->inside && !h->chained && h->stage_bytes[0] && hop_stages_in(h, room) >= ROW_STAGES) ? bytes : 0;
+    h->walk_bytes = bytes;
+    int stages = hop_stages_in(h, room - hop_whole_slots(h, room));
+    h->walk_bytes = 0;
+    return stages;
+}
+
+// Of slots for rows, or for halves of them. 0: tiles end inside the tensor, and the ring is better off without them (attention was not measured so).
+static uint32_t row_slots(Hop *h) {
+    uint32_t bytes = h->tiles > 1 ? (uint32_t)h->tile_bytes : hop_least_row_bytes(h, false), half = hop_least_row_bytes(h, true);
+    int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - SYNC_BYTES - h->once_bytes - bytes;
+    if (h->apart) return bytes;
+    if (!h->inside || h->chained || !h->stage_bytes[0]) return 0;
+    return hop_stages_in(h, room) >= ROW_STAGES ? bytes : h->tiles < 2 && stages_beside(h, half) >= ROW_STAGES ? half : 0;
 }
 
 uint32_t hop_walk_bytes(Hop *h) {
