@@ -110,7 +110,7 @@ static bool source(Hop *h, Op *load, Operand *o) {
 
 // ---- loads a trip ahead ---------------------------------------------------------------------------
 //
-//     s[n, k / 32], 64 lanes of k a trip:  s[n, k0 / 32], s[n, (k0 + 32) / 32], and by a lane's number one of them; which one
+//     s[n, k / 32], 64 lanes of k a trip:  s[n, k0 / 32], s[n, k0 / 32 + 1], and by a lane's number one of them; which one
 //                                          the layout says of each register, so nothing is chosen when it runs
 
 static const Op *quotient(Hop *h, const Val *idx) {
@@ -162,8 +162,9 @@ static Val *of_run(Hop *h, Builder *b, ValMap *m, Val *v, int64_t from) {
     Op *d = v->def;
     if (type_axis(&v->type, k) < 0) return again(h, b, m, v);
     if (quotient(h, v)) {
-        Val *lo = again(h, b, m, axis_lo(k));
-        return b_binary(b, OP_div, from ? b_binary(b, OP_add, lo, b_const(b, EL_index, from)) : lo, again(h, b, m, d->in[1]));
+        int64_t c = d->in[1]->def->imm;                         // lo is a multiple of it, or of all lanes
+        Val *q = b_binary(b, OP_div, again(h, b, m, axis_lo(k)), again(h, b, m, d->in[1]));
+        return from >= c ? b_binary(b, OP_add, q, b_const(b, EL_index, from / c)) : q;
     }
     for (int i = 0; i < d->nin; i++) in[i] = of_run(h, b, m, d->in[i], from);
     Type t = type_minus(v->type, 1, &k);

@@ -47,6 +47,7 @@ struct Addr {
     int           shifted;
     bool          words;                // it comes by words, as such a run, or beside one
     int64_t       word;
+    int64_t       behind;               // the constant of a load's innermost index, where that is the same for all lanes: its instruction adds it
     uint32_t      other;                // what a word out of range holds
     // lanes past the axis's end may be loaded: what is in range is there, and nothing counts them
     bool          any_lane[MAX_AXES];
@@ -213,6 +214,24 @@ static LLVMValueRef extended(const Addr *s, int i) {
     return s->type.axis[i]->def->nin > 2 ? LLVMBuildSExt(g->B, s->lane[i], g->i64, "") : LLVMBuildZExt(g->B, s->lane[i], g->i64, "");
 }
 
+// The constant of an index that is the same for all lanes, which is left without it; 0: as it was.
+static int64_t taken_out(Affine *x) {
+    enum { MOST = 1 << 20 };
+    Affine left = *x;
+    int64_t c = x->c;
+    left.c = 0;
+    for (int i = 0; i < x->nterm; i++) {
+        const Op *d = x->term[i].v->def, *by = d && d->code == OP_T_binary && d->sub == OP_add ? d->in[1]->def : NULL;
+        if (!by || by->code != OP_T_const || x->term[i].v->type.elem != EL_index) continue;
+        if (by->imm > MOST || by->imm < -MOST || x->term[i].k > MOST || x->term[i].k < -MOST) continue;
+        left.term[i].v = d->in[0];
+        c += x->term[i].k * by->imm;
+    }
+    if (!c || c > MOST || c < -MOST || x->naxis || x->ntile) return 0;
+    *x = left;
+    return c;
+}
+
 static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type *type, bool registers) {
     memset(s, 0, sizeof *s);
     s->g = g;
@@ -233,7 +252,7 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
     LLVMBasicBlockRef here = NULL;
     for (int d = 0; d < a->nidx; d++) {
         Affine rest = a->aff[d];
-        bool apart = s->apart[d];
+        bool apart = s->apart[d], inner = d == a->inner && !a->unit[d] && !s->words;
         if (op->code == OP_T_load && neighbours(s, d)) {
             s->near[d] = true;
             a->proved[d] &= !s->words;                        // as its neighbours, which may not be
@@ -250,8 +269,11 @@ static void open_addr(Gen *g, Addr *s, const Op *op, const Layout *l, const Type
         if (s->outside[d]) make_outside(s, true, &here);
         s->uniform[d] = gen_affine(g, s->narrow[d] ? g->i32 : g->i64, &rest);
         if (s->outside[d]) make_outside(s, false, &here);
+        LLVMValueRef from = s->uniform[d];
+        if (registers && op->code == OP_T_load && inner && !s->stride[d] && !apart && (s->behind = taken_out(&rest)))
+            from = gen_affine(g, s->narrow[d] ? g->i32 : g->i64, &rest);
         // of a unit it is 0 on all lanes that count
-        if (!a->unit[d] && !apart) sum = plus(g, sum, mul64(g, s->narrow[d] ? LLVMBuildSExt(g->B, s->uniform[d], g->i64, "") : s->uniform[d], s->stride[d]));
+        if (!a->unit[d] && !apart) sum = plus(g, sum, mul64(g, s->narrow[d] ? LLVMBuildSExt(g->B, from, g->i64, "") : from, s->stride[d]));
         for (int i = 0; i < (a->unit[d] || apart ? 0 : a->aff[d].naxis); i++) {
             const AffAxis *x = &a->aff[d].axis[i];
             int pos = type_axis(type, x->axis);
@@ -304,7 +326,7 @@ static LLVMValueRef address(Addr *s, int r, int64_t *imm) {
     Access *a = &s->a;
     int size = elem_bytes(a->elem);
     LLVMValueRef at = s->base, place = NULL;
-    *imm = s->word * size;
+    *imm = (s->word + s->behind) * size;
     for (int i = 0; i < s->type.rank; i++) {
         int64_t c = gen_reg_coord(s->l, i, r);
         *imm += c * s->kcoef[i] * size;
@@ -356,6 +378,15 @@ static LLVMValueRef index_at(Addr *s, int d, int r) {
     return x;
 }
 
+// The same for all lanes, and it and the dimension are numbers of 32 bits, whatever addresses are.
+static bool small_check(const Addr *s, int d) {
+    Gen *g = s->g;
+    const Val *x = s->a.idx[d];
+    LExpr n = s->a.p->dim[d];
+    return x->type.rank == 0 && g->f->fast && n.n == 1 && n.at[0].op == L_DIM && g->f->launch->dims[n.at[0].arg].fixed <= INT32_MAX &&
+           gen_is32(g, x) && fact_range(g->facts, x).lo >= 0;
+}
+
 // NULL: always. `alive` leaves out the range checks: what `else` must not replace.
 static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueRef *in_range) {
     Gen *g = s->g;
@@ -369,8 +400,11 @@ static LLVMValueRef predicate(Addr *s, PredCache *c, int r, int span, LLVMValueR
         if (uniform && c->made) continue;
         if (s->outside[d]) make_outside(s, true, &here);
         LLVMValueRef n = gen_lexpr(g, s->a.p->dim[d]);
-        if (s->narrow[d]) n = LLVMBuildTrunc(g->B, n, g->i32, "");
-        LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, index_at(s, d, r), n, "");
+        LLVMValueRef index = index_at(s, d, r);
+        bool small = s->narrow[d] || small_check(s, d);
+        if (small) n = LLVMBuildTrunc(g->B, n, g->i32, "");
+        if (small && !s->narrow[d]) index = LLVMBuildTrunc(g->B, index, g->i32, "");
+        LLVMValueRef ok = LLVMBuildICmp(g->B, LLVMIntULT, index, n, "");
         if (uniform) c->uniform = gen_both(g, c->uniform, ok);
         else {
             LLVMValueRef *of = &range[only_axis(s, &s->a.idx[d]->type)];
