@@ -2,7 +2,7 @@
 //
 //   llvm/gen.c      module, kernel function, parameters, regions, loops
 //   llvm/elem.c     elementwise ops and conversions            llvm/math.c   functions (instance of math.h)
-//   llvm/halves.c   small whole numbers in 16 bits, two at a time
+//   llvm/halves.c   small whole numbers and floats of few bits in 16 bits, two at a time
 //   llvm/mem.c      addresses, predicates, loads, stores       llvm_atomic.c atomics, raw pointers, print
 //   llvm/reduce.c   reductions: registers, shuffles, shared memory
 //   llvm/scan.c    scans, the same way                    llvm/sort.c    sorts, orders, what is taken in one
@@ -236,7 +236,8 @@ bool         gen_narrow_op(Gen *g, const Op *op);                  // all its in
 void         gen_reciprocals(Gen *g);                              // machine parameters for divisions by what a launch knows
 LLVMValueRef gen_divide_known(Gen *g, const Op *op, LLVMValueRef *in);     // an element; NULL: nothing is known of the divisor
 bool         gen_divide_tile(Gen *g, Op *op);                      // false: element by element
-// ---- llvm/halves.c: registers reg and reg + 1 of a conversion to bf16 or f16, where they are small whole numbers, or such times a number of the type
+// ---- llvm/halves.c: registers reg and reg + 1 of a conversion to bf16 or f16, where they are small whole numbers or floats of few bits, or such times a
+// number that the type holds
 bool         gen_halves(Gen *g, const Op *cast, int reg);
 // ---- llvm/reduce.c
 LLVMValueRef gen_join(Gen *g, TReduce kind, Elem e, LLVMValueRef a, LLVMValueRef b);    // not argmax, argmin

@@ -1,4 +1,4 @@
-// Small whole numbers as bf16 or f16, two at a time, and what is computed with them.
+// Small whole numbers and floats of few bits as bf16 or f16, two at a time, and what is computed with them.
 //
 //     ((q >> k % 2 * 4 & 15) as f32 - 8) * s[n]) as bf16          four bits, twice in each byte
 //
@@ -12,8 +12,21 @@
 //     such a number times one of the type              rounded once: f32's product is exact, and so is rounded once as well
 //
 // and then a conversion to 16 bits takes two registers from here. Bytes: 128 + (v & 127), less 128 or 256 as the sign
-// says, which are the same bits but one (bf16); 1024 + (v ^ 128) and one addition (f16). Results are those of f32 to
-// the bit.
+// says, which are the same bits but one (bf16); 1024 + (v ^ 128) and one addition (f16).
+//
+// Floats of few bits are decoded by putting exponent and fraction where those of an f32 end and begin, which makes
+// subnormal numbers of theirs and of f32's alike, and one product with a power of two:
+//
+//     (bitcast<f32>((c & 8) << 28 | (c & 7) << 22) * 2^126 * s[n]) as bf16         c = q >> k % 2 * 4 & 15: E2M1
+//
+//     w = q * 0x01001000 & 0x80008000 | q * 0x00040040 & 0x01c001c0                bf16 is the upper half of f32
+//     w = w * 2^126;  w = w * s                                                    both exact, or the latter rounded once
+//
+// So are any fields of one word that are masked and moved. f16 has less between sign and fraction, and its power of two is
+// 2^112 times less. They may be multiplied by what the type holds, numbers of 8 bits, and those that are bits themselves
+// (scales of E8M0): which bits an integer may have set says how large a number is, and of what it is a multiple.
+//
+// Results are those of f32 to the bit.
 #include "lower/llvm/gen.h"
 #include "lang/number.h"
 
@@ -56,6 +69,14 @@ static LLVMValueRef masked(Gen *g, Mask how, LLVMValueRef x, int64_t mask, int64
     LLVMValueRef in[] = {x, gen_i32(g, (int64_t)(int32_t)mask), gen_i32(g, (int64_t)(int32_t)with), gen_i32(g, how)};
     return gen_asm(g, g->i32, lop3, "=r,r,r,r,n", 4, in, false, false);
 }
+
+// (x & mask) | with
+static LLVMValueRef masked_with(Gen *g, LLVMValueRef x, uint32_t mask, LLVMValueRef with) {
+    LLVMValueRef in[] = {x, gen_i32(g, (int64_t)(int32_t)mask), with, gen_i32(g, MASKED)};
+    return gen_asm(g, g->i32, lop3, "=r,r,r,r,n", 4, in, false, false);
+}
+
+static LLVMValueRef product(const Halves *h, LLVMValueRef a, LLVMValueRef b) { return fma2(h, a, b, gen_i32(h->g, (int64_t)(int32_t)0x80008000)); }
 
 static LLVMValueRef settled(const Halves *h, Half x) {
     return x.plus == 0 ? x.w : fma2(h, x.w, both_halves(h, 1), both_halves(h, x.plus));
@@ -133,11 +154,37 @@ static bool apart(Gen *g, const Val *v, int a, int b, int64_t *by) {
         *by = x * c->imm;
         return true;
     }
-    const Op *k = d->in[0]->def;                                // k % c, c a power of two that divides where k begins
-    if (d->sub != OP_rem || !k || k->code != OP_T_index || c->imm < 1 || (c->imm & (c->imm - 1)) ||
-        fact_divisor(g->facts, axis_lo(k->in[0])) % c->imm)
+    const Op *k = d->in[0]->def;                                // k % c, k / c, c a power of two that divides where k begins
+    if ((d->sub != OP_rem && d->sub != OP_div) || !k || k->code != OP_T_index || k->in[0]->def->nin > 2 || c->imm < 1 ||
+        (c->imm & (c->imm - 1)) || fact_divisor(g->facts, axis_lo(k->in[0])) % c->imm)
         return false;
-    *by = (gen_reg_coord(v->layout, 0, b) & (c->imm - 1)) - (gen_reg_coord(v->layout, 0, a) & (c->imm - 1));
+    int64_t at_a = gen_reg_coord(v->layout, 0, a), at_b = gen_reg_coord(v->layout, 0, b);
+    *by = d->sub == OP_div ? at_b / c->imm - at_a / c->imm : (at_b & (c->imm - 1)) - (at_a & (c->imm - 1));
+    return true;
+}
+
+// Registers a and b are alive together.
+static bool alive_alike(Gen *g, const Val *v, int a, int b) {
+    for (int i = 0; i < v->type.rank; i++) {
+        int64_t differ = gen_reg_coord(v->layout, i, a) ^ gen_reg_coord(v->layout, i, b), block = 1;
+        while (block <= differ) block *= 2;
+        if (block > 1 && !gen_always_live(g, v->type.axis[i], v->layout, i) &&
+            (fact_divisor(g->facts, axis_lo(v->type.axis[i])) % block || !fact_known_multiple(g->facts, axis_hi(v->type.axis[i]), block)))
+            return false;
+    }
+    return true;
+}
+
+// Both have the same element.
+static bool same_element(Gen *g, const Val *v, int a, int b) {
+    const Op *d = v->def;
+    int64_t by;
+    if (a == b || gen_get(g, v, a) == gen_get(g, v, b)) return true;
+    if (!d || d->code != OP_T_load || (d->flags & HAS_ELSE) || !alive_alike(g, v, a, b)) return false;
+    for (int i = 0; i < d->nidx; i++) {
+        int *map = gen_reg_map(g, v, d->in[1 + i]);
+        if (!apart(g, d->in[1 + i], map[a], map[b], &by) || by) return false;
+    }
     return true;
 }
 
@@ -163,39 +210,52 @@ static Half of_bytes(const Halves *h, const Val *v, int a, int b) {
     return (Half){fma2(h, low, both_halves(h, 1), top), sign ? 0 : 128};
 }
 
-// A field of `n` bits in each of two registers, (p >> s) & mask, where p is the same in both.
-static Half of_field(const Halves *h, const Val *v, int a, int b) {
+// What two registers have in one word of p, `wide` bits: p >> s, the second's `by` bits further up.
+typedef struct Twins { LLVMValueRef word; int64_t by; int wide; } Twins;
+
+static bool twins(const Halves *h, const Val *v, int a, int b, Twins *t) {
     Gen *g = h->g;
-    const Op *and = v->def, *shr;
-    double mask = 0;
-    bool has = and && and->code == OP_T_binary && and->sub == OP_and && number_of(and->in[1], &mask);
-    const Val *x = has ? narrow(h, and->in[0]) : v;
-    shr = x->def && x->def->code == OP_T_binary && x->def->sub == OP_shr ? x->def : NULL;
-    if (!shr) return (Half){0};
+    const Op *shr = v->def && v->def->code == OP_T_binary && v->def->sub == OP_shr ? v->def : NULL;
+    if (!shr) return false;
     const Val *p = narrow(h, shr->in[0]), *s = shr->in[1];
-    int wide = elem_bits((Elem)p->type.elem);
-    Range r = fact_range(g->facts, v);
-    int64_t field = has ? (int64_t)mask : r.hi, by;
-    if (field < 1 || (field & (field + 1)) || field >= (int64_t)1 << h->bits || elem_is_signed((Elem)p->type.elem) ||
-        wide > 32 || p->type.rank != v->type.rank)
-        return (Half){0};
+    t->wide = elem_bits((Elem)p->type.elem);
+    if (elem_is_signed((Elem)p->type.elem) || t->wide > 32 || p->type.rank != v->type.rank) return false;
     int *map = gen_reg_map(g, v, s);
-    LLVMValueRef word = gen_get(g, p, a);
-    if (word != gen_get(g, p, b) || !apart(g, s, map[a], map[b], &by) || by <= 0 || by > 16) return (Half){0};
-    if (wide < 32) word = LLVMBuildZExt(g->B, word, g->i32, "");
+    if (!same_element(g, p, a, b) || !apart(g, s, map[a], map[b], &t->by) || t->by <= 0 || t->by > 16) return false;
+    t->word = gen_get(g, p, a);
+    if (t->wide < 32) t->word = LLVMBuildZExt(g->B, t->word, g->i32, "");
     LLVMValueRef from = gen_get(g, s, map[a]);
     if (LLVMTypeOf(from) == g->i64) from = LLVMBuildTrunc(g->B, from, g->i32, "");
     else if (LLVMTypeOf(from) != g->i32) from = LLVMBuildZExt(g->B, from, g->i32, "");
-    if (!LLVMIsConstant(from) || !LLVMIsNull(from)) word = LLVMBuildLShr(g->B, word, from, "");
-    if (wide <= 16 && wide <= 32 - by) {
-        // nothing meets: a field has no more bits than it is apart
-        word = LLVMBuildMul(g->B, word, gen_i32(g, 1 | (int64_t)1 << (16 - by)), "");
-    } else {
-        LLVMValueRef in[] = {by < 16 ? LLVMBuildShl(g->B, word, gen_i32(g, 16 - by), "") : word, word,
-                             gen_i32(g, (int64_t)(int32_t)0xffff0000), gen_i32(g, HALF_OF_EACH)};
-        word = gen_asm(g, g->i32, lop3, "=r,r,r,r,n", 4, in, false, false);
-    }
-    return (Half){masked(g, MASKED, word, field << 16 | field, h->one), -h->one_is};
+    if (!LLVMIsConstant(from) || !LLVMIsNull(from)) t->word = LLVMBuildLShr(g->B, t->word, from, "");
+    return true;
+}
+
+static LLVMValueRef moved(Gen *g, LLVMValueRef x, int left) {
+    return left > 0 ? LLVMBuildShl(g->B, x, gen_i32(g, left), "") : left < 0 ? LLVMBuildLShr(g->B, x, gen_i32(g, -left), "") : x;
+}
+
+// Both of them in a half each, `left` bits further up; what else is there is to be masked.
+static LLVMValueRef spread(const Halves *h, Twins t, int left) {
+    Gen *g = h->g;
+    if (t.wide <= 16 - t.by && left >= 0)                       // nothing meets
+        return LLVMBuildMul(g->B, t.word, gen_i32(g, (int64_t)1 << left | (int64_t)1 << (left + 16 - t.by)), "");
+    LLVMValueRef in[] = {t.by < 16 ? LLVMBuildShl(g->B, t.word, gen_i32(g, 16 - t.by), "") : t.word, t.word,
+                         gen_i32(g, (int64_t)(int32_t)0xffff0000), gen_i32(g, HALF_OF_EACH)};
+    return moved(g, gen_asm(g, g->i32, lop3, "=r,r,r,r,n", 4, in, false, false), left);
+}
+
+// A field of few bits in each of two registers, (p >> s) & mask, where p is the same in both.
+static Half of_field(const Halves *h, const Val *v, int a, int b) {
+    const Op *and = v->def;
+    double mask = 0;
+    bool has = and && and->code == OP_T_binary && and->sub == OP_and && number_of(and->in[1], &mask);
+    int64_t field = has ? (int64_t)mask : fact_range(h->g->facts, v).hi;
+    Twins t;
+    if (field < 1 || (field & (field + 1)) || field >= (int64_t)1 << h->bits ||
+        !twins(h, has ? narrow(h, and->in[0]) : v, a, b, &t))
+        return (Half){0};
+    return (Half){masked(h->g, MASKED, spread(h, t, 0), field << 16 | field, h->one), -h->one_is};
 }
 
 // A whole number that both registers have.
@@ -297,10 +357,174 @@ static Half joined(const Halves *h, bool less, Half p, Half q, double most) {
     return (Half){less ? fma2(h, y, both_halves(h, -1), p.w) : fma2(h, y, both_halves(h, 1), p.w), 0};
 }
 
+// ---- floats of few bits --------------------------------------------------------------------------
+
+enum { MOST_PARTS = 4, DEPTH = 8, LEAST_F32 = -149, LEAST_BF16 = -133, LEAST_F16 = -24, APART_F16 = 112 };      // APART_F16: of its exponents and f32's
+static const uint32_t SIGN = 0x80000000;
+
+typedef struct Part { int left; uint32_t mask; } Part;          // (root << left) & mask
+typedef struct Fields { const Val *root; int a, b, n; Part part[MOST_PARTS]; } Fields;
+// In each half, exactly. w NULL: not known; it is a multiple of 2^unit; made: of both at once, by fewer instructions than each by itself
+typedef struct Exact { LLVMValueRef w; int unit; bool made; } Exact;
+
+static uint32_t shifted(uint32_t x, int left) {
+    return left >= 32 || left <= -32 ? 0 : left >= 0 ? x << left : x >> -left;
+}
+
+static uint32_t up_to(int64_t hi) { return hi >> 32 ? UINT32_MAX : hi ? UINT32_MAX >> __builtin_clz((uint32_t)hi) : 0; }
+
+static bool never_negative(const Halves *h, const Val *v) {
+    return !elem_is_float((Elem)v->type.elem) && fact_range(h->g->facts, v).lo >= 0;
+}
+
+static bool count_of(const Val *v, int64_t *c) {
+    double x;
+    bool is = !elem_is_float((Elem)v->type.elem) && number_of(v, &x) && fabs(x) < 0x1p53;
+    if (is) *c = (int64_t)x;
+    return is;
+}
+
+// The bits that an integer may have set, of the lower 32.
+static uint32_t may_have(const Halves *h, const Val *v, int depth) {
+    const Op *d = v->def;
+    int64_t c;
+    uint32_t all = never_negative(h, v) ? up_to(fact_range(h->g->facts, v).hi) : UINT32_MAX, x;
+    if (count_of(v, &c)) return (uint32_t)c;
+    if (!d || !depth || elem_bits((Elem)v->type.elem) > 32) return all;
+    if (d->code == OP_T_splat || (d->code == OP_T_cast && never_negative(h, d->in[0]))) return all & may_have(h, d->in[0], depth - 1);
+    if (d->code == OP_T_select || (d->code == OP_T_fun && (d->sub == TF_max || d->sub == TF_min)))
+        return all & (may_have(h, d->in[d->nin - 1], depth - 1) | may_have(h, d->in[d->nin - 2], depth - 1));
+    if (d->code != OP_T_binary) return all;
+    bool by = count_of(d->in[1], &c) && c >= 0 && c < 32;
+    switch (d->sub) {
+    case OP_and: return all & may_have(h, d->in[0], depth - 1) & may_have(h, d->in[1], depth - 1);
+    case OP_or: case OP_xor: return all & (may_have(h, d->in[0], depth - 1) | may_have(h, d->in[1], depth - 1));
+    case OP_shl: case OP_shr:
+        x = by && (d->sub == OP_shl || never_negative(h, d->in[0])) ? may_have(h, d->in[0], depth - 1) : UINT32_MAX;
+        return by ? all & shifted(x, d->sub == OP_shl ? (int)c : -(int)c) : all;
+    default: return all;
+    }
+}
+
+static bool put_part(const Halves *h, const Val *v, int a, int b, Part p, Fields *f) {
+    int i = 0;
+    if (f->root && (f->root != v || f->a != a || f->b != b)) return false;
+    f->root = v;
+    f->a = a;
+    f->b = b;
+    p.mask &= shifted(may_have(h, v, DEPTH), p.left);
+    while (i < f->n && f->part[i].left != p.left) i++;
+    if (i == MOST_PARTS) return false;
+    if (i == f->n) f->part[f->n++] = (Part){p.left, 0};
+    f->part[i].mask |= p.mask;
+    return true;
+}
+
+// An integer as parts of another one, each moved to its place.
+static bool fields(const Halves *h, const Val *v, int a, int b, Part p, Fields *f) {
+    const Op *d = v->def;
+    int64_t c = 0;
+    int bits = elem_bits((Elem)v->type.elem);
+    if (elem_is_float((Elem)v->type.elem) || v->type.elem == EL_bool || !v->type.rank) return false;
+    if (bits > 32 && (!never_negative(h, v) || fact_range(h->g->facts, v).hi > UINT32_MAX)) return false;
+    p.mask &= shifted(bits < 32 ? (1u << bits) - 1 : UINT32_MAX, p.left);
+    if (!d || (d->code != OP_T_cast && d->code != OP_T_binary)) return put_part(h, v, a, b, p, f);
+    int *map = gen_reg_map(h->g, v, d->in[0]), a0 = map[a], b0 = map[b];
+    if (d->code == OP_T_cast)
+        return never_negative(h, d->in[0]) ? fields(h, d->in[0], a0, b0, p, f) : put_part(h, v, a, b, p, f);
+    if (d->sub == OP_or) {
+        map = gen_reg_map(h->g, v, d->in[1]);
+        return fields(h, d->in[0], a0, b0, p, f) && fields(h, d->in[1], map[a], map[b], p, f);
+    }
+    bool counted = count_of(d->in[1], &c), by = counted && c >= 0 && c < 32;
+    if (d->sub == OP_and && counted) {
+        p.mask &= shifted((uint32_t)c, p.left);
+        return fields(h, d->in[0], a0, b0, p, f);
+    }
+    if ((d->sub == OP_shl && by) || (d->sub == OP_shr && by && never_negative(h, d->in[0]))) {
+        p.left += d->sub == OP_shl ? (int)c : -(int)c;
+        return fields(h, d->in[0], a0, b0, p, f);
+    }
+    return put_part(h, v, a, b, p, f);
+}
+
+// The bits of two f32 as those of the type, in a half each: their upper ones (bf16), or sign and the end of the magnitude (f16).
+static LLVMValueRef placed(const Halves *h, const Val *v, int a, int b) {
+    Gen *g = h->g;
+    Fields f = {0};
+    Twins t;
+    LLVMValueRef w = NULL, bytes = NULL;
+    if (!fields(h, v, a, b, (Part){0, UINT32_MAX}, &f) || !f.root) return NULL;
+    if (!twins(h, f.root, f.a, f.b, &t) && (f.root->type.elem != EL_u8 || !(bytes = bytes_apart(g, f.root, f.a, f.b)))) return NULL;
+    for (int i = 0; i < 2 * f.n; i++) {
+        bool rest = i % 2;                                      // of f16, which has less between sign and fraction
+        int drop = rest ? 13 : 16, left = f.part[i / 2].left - drop;
+        uint32_t m = f.part[i / 2].mask & (h->e == EL_bf16 ? rest ? 0 : UINT32_MAX : rest ? ~SIGN : SIGN);
+        if (!(m >>= drop)) continue;
+        if (shifted(m, -left) >> 16) return NULL;
+        LLVMValueRef x = bytes ? moved(g, bytes, left) : spread(h, t, left);
+        w = w ? masked_with(g, x, m << 16 | m, w) : LLVMBuildAnd(g->B, x, gen_i32(g, (int64_t)(int32_t)(m << 16 | m)), "");
+    }
+    return w;
+}
+
+// The upper halves of two f32 that have nothing in the lower ones.
+static LLVMValueRef upper(Gen *g, const Val *v, int a, int b) {
+    LLVMValueRef in[] = {LLVMBuildBitCast(g->B, gen_get(g, v, a), g->i32, ""), LLVMBuildBitCast(g->B, gen_get(g, v, b), g->i32, ""),
+                         gen_i32(g, 0x7632)};
+    return gen_call(g, "llvm.nvvm.prmt", 3, in, 0, NULL);
+}
+
+// The f32 that an integer's bits are, times 2^p.
+static Exact of_bits(const Halves *h, const Val *v, int a, int b, int p) {
+    bool bf = h->e == EL_bf16;
+    const Op *d = v->def;
+    uint32_t m = may_have(h, d->in[0], DEPTH), magnitude = m & ~SIGN;
+    float most;
+    memcpy(&most, &magnitude, sizeof most);
+    Exact x = {.unit = (magnitude & 0x7fffff ? __builtin_ctz(magnitude) : 23) + LEAST_F32 + p};
+    bool finite = ldexp(most, p) <= (bf ? 0x1.fep127 : 65504);
+    if (bf ? m & 0xffff : m & 0x1fff || magnitude >> 23 > 30) return x;
+    if ((p || !bf) && (!finite || x.unit < (bf ? LEAST_BF16 : LEAST_F16))) return x;
+    int by = bf ? p : p - APART_F16;
+    if (by < (bf ? LEAST_BF16 : LEAST_F16) || by > (bf ? 127 : 15)) return x;
+    x.w = placed(h, d->in[0], a, b);
+    x.made = x.w && finite;
+    if (!x.w && bf) x.w = upper(h->g, v, a, b);
+    if (x.w && by) x.w = product(h, x.w, both_halves(h, ldexp(1, by)));
+    return x;
+}
+
+static bool power_of_two(const Val *v, int *p) {
+    double x;
+    bool is = number_of(v, &x) && frexp(x, p) == 0.5;
+    --*p;
+    return is;
+}
+
+// Exactly v, of f32, in registers a and b.
+static Exact of_factor(const Halves *h, const Val *v, int a, int b) {
+    const Op *d = v->def;
+    int p;
+    if (small(h, v)) {
+        Half x = of_value(h, v, a, b);
+        return (Exact){x.w ? settled(h, x) : NULL, 0, true};
+    }
+    if (!d || (d->code != OP_T_splat && d->code != OP_T_cast && d->code != OP_T_bitcast && d->code != OP_T_binary)) return (Exact){0};
+    const Val *x = d->in[0];
+    int *map = gen_reg_map(h->g, v, x);
+    if (d->code == OP_T_splat) return of_factor(h, x, map[a], map[b]);
+    if (d->code == OP_T_cast && (Elem)x->type.elem == h->e) return (Exact){stored(h, x, map[a], map[b]), h->e == EL_bf16 ? LEAST_BF16 : LEAST_F16, false};
+    if (d->code == OP_T_cast && h->e == EL_bf16 && (x->type.elem == EL_f8e4m3 || x->type.elem == EL_f8e5m2))
+        return (Exact){upper(h->g, v, a, b), x->type.elem == EL_f8e4m3 ? -9 : -16, false};
+    if (d->code == OP_T_bitcast) return of_bits(h, v, a, b, 0);
+    if (d->code != OP_T_binary || d->sub != OP_mul || !x->def || x->def->code != OP_T_bitcast || !power_of_two(d->in[1], &p)) return (Exact){0};
+    return of_bits(h, x, map[a], map[b], p);
+}
+
 // ---- the conversion ------------------------------------------------------------------------------
 
 static LLVMValueRef pair(const Halves *h, const Val *v, int a, int b) {
-    Gen *g = h->g;
     const Op *d = v->def;
     if (!elem_is_float((Elem)v->type.elem)) {
         Half x = of_integers(h, v, a, b);
@@ -311,17 +535,13 @@ static LLVMValueRef pair(const Halves *h, const Val *v, int a, int b) {
         Half x = of_value(h, v, a, b);
         return x.w ? settled(h, x) : NULL;
     }
+    Exact x = of_factor(h, v, a, b);
+    if (x.w && x.made) return x.w;
     if (!d || d->code != OP_T_binary || d->sub != OP_mul) return NULL;
-    for (int i = 0; i < 2; i++) {
-        const Op *other = d->in[1 - i]->def;
-        while (other && other->code == OP_T_splat && other->in[0]->type.elem == EL_f32) other = other->in[0]->def;
-        if (!small(h, d->in[i]) || !other || other->code != OP_T_cast || (Elem)other->in[0]->type.elem != h->e) continue;
-        int *map = gen_reg_map(g, v, other->in[0]);
-        LLVMValueRef s = stored(h, other->in[0], map[a], map[b]);
-        Half x = s ? of_operand(h, d, i, a, b) : (Half){0};
-        if (x.w) return fma2(h, settled(h, x), s, gen_i32(g, (int64_t)(int32_t)0x80008000));
-    }
-    return NULL;
+    int *p = gen_reg_map(h->g, v, d->in[0]), *q = gen_reg_map(h->g, v, d->in[1]);
+    x = of_factor(h, d->in[0], p[a], p[b]);
+    Exact y = x.w ? of_factor(h, d->in[1], q[a], q[b]) : x;
+    return y.w && (x.made || y.made) && x.unit + y.unit >= LEAST_F32 ? product(h, x.w, y.w) : NULL;
 }
 
 bool gen_halves(Gen *g, const Op *cast, int reg) {
