@@ -329,7 +329,7 @@ static void asked_lines(const Fn *f, Buf *out) {
 
 void report_collect(Fn *f, const int64_t *dims, Buf *out, ReportLines *lines) {
     const LaunchInfo *l = f->launch;
-    Rpt r = {f, facts_new(f), out, lines};
+    Rpt r = {.f = f, .facts = facts_new(f), .out = out, .lines = lines};
     block_lines(f, out);
     walk_lines(f, out);
     trip_lines(f, out);
