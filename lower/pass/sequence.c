@@ -257,7 +257,7 @@ static void rewrite(Sequence *s) {
     Val *groups = b_binary(&out, OP_div, b_binary(&out, OP_sub, loop->in[1], lo), by);
     groups = b_op(&out, OP_T_fun, TF_max, type_scalar(EL_index), 2, (Val *[]){groups, b_const(&out, EL_index, 0)});
     Val *mid = b_binary(&out, OP_add, lo, b_binary(&out, OP_mul, groups, by));
-    bool used = f->buffer_bytes > 0;
+    bool used = f->buffer_bytes > 0 || f->walks;               // by another loop, or the program before
     make_rings(s, &out);
     if (used) effect(s, &out, OP_T_barrier, 0);
     for (int k = 0; k + 1 < s->stages; k++) copies(s, &out, k ? b_binary(&out, OP_add, lo, b_const(&out, EL_index, (int64_t)k * s->trips)) : lo, b_const(&out, EL_i32, k));
@@ -284,6 +284,7 @@ static void rewrite(Sequence *s) {
     now[n] = ring_step(&b, stage, 1, s->stages);
     for (int i = 0; i <= n; i++) op_add_operand(f, yield, now[i]);
     effect(s, &out, OP_T_copy_wait, 0);
+    effect(s, &out, OP_T_barrier, 0);                          // what comes may have the rings' memory
     loop->in[0] = mid;                                         // what is left of it
     for (int i = 0; i < n; i++) loop->in[3 + i] = group->out[i];
 }
