@@ -37,9 +37,9 @@ bool pipeline(Fn *f, const CompileOptions *opt);        // pipeline.c: rings of 
 // `threads` that share it each. But: a load that is left where it is, or NULL
 typedef struct Spare { int tiles, rows; const Val *columns; } Spare;      // registers of a thread: for tiles, and for rows along wgmma's columns (NULL: there are none)
 void load_before(Fn *f, Op *loop, int threads, Spare spare, const Op *but);
-// sequence.c: recurrences, whose trips' loads come by asynchronous copies; whether a loop is one whose loads can, by their addresses
+// sequence.c: recurrences, whose trips' loads come by asynchronous copies; whether a loop will be one whose loads do
 bool sequence(Fn *f, const CompileOptions *opt);
-bool sequence_possible(Fn *f, Op *loop);
+bool sequence_possible(Fn *f, Op *loop, const CompileOptions *opt);
 int  recurrence_trips(Fn *f, const Op *loop, const CompileOptions *opt);  // prefetch.c: how many trips of it are written out; 0: it is none
 bool peel(Fn *f);                                       // peel.c: trips without masks get a copy of the body
 bool masks(Fn *f);                                      // masks.c: of a mask and an axis's end one comparison

@@ -271,7 +271,7 @@ int recurrence_trips(Fn *f, const Op *loop, const CompileOptions *opt) {
 static bool collect_far(Far *x, Op *loop, const CompileOptions *opt) {
     Fn *f = x->a.f;
     if (loop->code != OP_T_for || loop->reg[0]->last->code != OP_T_yield || !recurs(loop)) return false;
-    if (recurrence_trips(f, loop, opt) >= 2 && sequence_possible(f, loop)) return false;
+    if (sequence_possible(f, loop, opt)) return false;
     int64_t most = most_lanes(f), each = lanes_each(f, opt), words = 0;
     for (Op *op = loop->reg[0]->first; op; op = op->next) {
         if (op->code != OP_T_load || f->launch->params[op->in[0]->def->imm].mode != PM_IN || !of_all_trips(loop, &op->out[0]->type)) continue;

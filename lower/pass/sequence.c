@@ -21,7 +21,7 @@
 #include "lower/pass/passes.h"
 #include "lower/pass/trips.h"
 
-enum { MOST_LOADS = 8, ALIGN = 16 };
+enum { MOST_LOADS = 8, ALIGN = 16, SPARE = 4096 };           // SPARE: bytes for what joins lanes of several warps
 // bytes of a warp on their way; stages
 enum { BYTES_AHEAD = 6144, LEAST_STAGES = 3, MOST_STAGES = 8 };
 
@@ -125,12 +125,6 @@ static bool one_by_one(const Op *loop) {
     return step && step->code == OP_T_const && step->imm == 1;
 }
 
-bool sequence_possible(Fn *f, Op *loop) {
-    if (!one_by_one(loop)) return false;
-    Sequence s = {.f = f, .loop = loop, .facts = facts_new(f)};
-    return take_all(&s);
-}
-
 // ---- rings ---------------------------------------------------------------------------------------
 
 static Type ring_type(const Sequence *s, const Rows *r) {
@@ -141,19 +135,43 @@ static Type ring_type(const Sequence *s, const Rows *r) {
     return t;
 }
 
-static bool fits(Sequence *s, const CompileOptions *opt) {
-    uint32_t programs = (uint32_t)(s->f->launch->threads / (s->f->warps * 32)), each = 0;
-    uint32_t room = (opt->target->smem_block - opt->less) / (programs ? programs : 1) / 2;
+// Of a stage of all rings.
+static uint32_t stage_bytes(Sequence *s) {
+    uint32_t bytes = 0;
     for (int i = 0; i < s->n; i++) {
         Shared shape;
         Type t = ring_type(s, &s->rows[i]);
         buffer_shape(&t, &shape);
-        each += s->rows[i].bytes = shared_bytes(&shape);
+        bytes += s->rows[i].bytes = shared_bytes(&shape);
     }
-    s->stages = (int)((uint32_t)(BYTES_AHEAD * s->f->warps) / each) + 1;
-    if (s->stages > MOST_STAGES) s->stages = MOST_STAGES;
-    if (s->stages < LEAST_STAGES) s->stages = LEAST_STAGES;
-    return each * (uint32_t)s->stages + (uint32_t)s->n * 1024 + s->f->buffer_bytes <= room;
+    return bytes;
+}
+
+// As many stages as bring enough; of long rows fewer trips a stage, but eight, of which swizzled lines are made.
+static bool fits(Sequence *s, const CompileOptions *opt, int warps, int programs) {
+    uint32_t room = (opt->target->smem_block - (uint32_t)opt->less - SPARE) / (uint32_t)programs, taken = s->f->buffer_bytes + (uint32_t)s->n * 1024;
+    for (;; s->trips /= 2) {
+        uint32_t each = stage_bytes(s);
+        s->stages = (int)((uint32_t)(BYTES_AHEAD * warps) / each) + 1;
+        if (s->stages > MOST_STAGES) s->stages = MOST_STAGES;
+        if (s->stages < LEAST_STAGES) s->stages = LEAST_STAGES;
+        if (each * (uint32_t)s->stages + taken <= room / 2) return true;
+        if (s->trips <= 8) return false;
+    }
+}
+
+// The loop's trips, if all that they load can come so.
+static bool found(Sequence *s, const CompileOptions *opt, int warps, int programs) {
+    s->trips = one_by_one(s->loop) ? recurrence_trips(s->f, s->loop, opt) : 0;
+    if (s->trips < 2) return false;
+    s->facts = facts_new(s->f);
+    return take_all(s) && fits(s, opt, warps, programs);
+}
+
+bool sequence_possible(Fn *f, Op *loop, const CompileOptions *opt) {
+    int programs, warps = schedule_warps(f, opt, &programs);
+    Sequence s = {.f = f, .loop = loop};
+    return found(&s, opt, warps, programs);
 }
 
 static void make_rings(Sequence *s, Builder *b) {
@@ -293,10 +311,8 @@ static bool visit(Fn *f, const CompileOptions *opt, Region *r) {
     bool any = false;
     for (Op *op = r->first; op; op = op->next) {
         for (int i = 0; i < op->nreg; i++) any |= visit(f, opt, op->reg[i]);
-        int trips = one_by_one(op) ? recurrence_trips(f, op, opt) : 0;
-        if (trips < 2) continue;
-        Sequence s = {.f = f, .loop = op, .facts = facts_new(f), .trips = trips};
-        if (!take_all(&s) || !fits(&s, opt)) continue;
+        Sequence s = {.f = f, .loop = op};
+        if (!found(&s, opt, f->warps, f->launch->threads / (f->warps * 32))) continue;
         fn_note(f, op->span, "%d tile%s by cp.async, %d stages of %d trips: each trip goes on from the one before", s.n, s.n == 1 ? "" : "s", s.stages, s.trips);
         rewrite(&s);
         any = true;
