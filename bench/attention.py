@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch.nn.attention import sdpa_kernel, SDPBackend
 
 TITLE, UNIT, MAIN = "Attention, bf16", "TFLOP/s", "cuDNN"
-EXAMPLE, LIBRARY, ONE_PASS, TWO = "examples/attention.tk", "lang/std/attention.tk", "lang/std/attention_backward.tk", "examples/attention_backward.tk"
+EXAMPLE, LIBRARY, BACKWARD = "examples/attention.tk", "lang/std/attention.tk", "lang/std/attention_backward.tk"
 #          B  H   G   S      D
 PREFILL = [(4, 32, 32, 4096, 128), (4, 32, 32, 4096, 64), (1, 16, 16, 16384, 128), (8, 12, 12, 1024, 64), (4, 16, 16, 4096, 256), (4, 32, 8, 4096, 128)]
 #           B  H   S     D
@@ -68,20 +68,15 @@ def gradients(f, g, q, k, v):
 def backward(o, b, h, s, d, causal):
     q, k, v, g = [torch.randn(b, h, s, d, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
     word, scale = dict(CAUSAL=str(causal).lower(), D=d), d ** -0.5
-    at, two, tile = suite.path(ONE_PASS), suite.path(TWO), dict(BM=64, BN=128)
-    flat = lambda x: x.view(b * h, *x.shape[2:])
+    at, tile = suite.path(BACKWARD), dict(BM=64 if d > 64 else 128, BN=128)
     empty = lambda *dims: torch.empty(*dims, device="cuda")
     out, lse, delta, lse2, dq = torch.empty_like(q), empty(b, h, s), empty(b, h, s), empty(b, h, s), empty(b, h, s, d)
     got = [torch.full_like(q, float("nan")) for _ in range(3)]
     def ours():
         tk.Kernel(at, "attention_kept", dict(CAUSAL=word["CAUSAL"], D=d, E=d), arch=o.arch, q=q, k=k, v=v, o=out, lse=lse, scale=scale)()
         rows = tk.Kernel(at, "attention_backward_rows", dict(D=d), arch=o.arch, o=out, dout=g, lse=lse, delta=delta, lse2=lse2, dq=dq)
-        if d > 64:
-            steps = [rows, tk.Kernel(at, "attention_backward", word | tile, arch=o.arch, q=q, k=k, v=v, dout=g, lse2=lse2, delta=delta, dq=dq, dk=got[1], dv=got[2], scale=scale),
-                     tk.Kernel(at, "attention_backward_queries", dict(D=d), arch=o.arch, dq=dq, y=got[0], scale=scale)]
-        else:
-            x = {name: flat(t) for name, t in dict(q=q, k=k, v=v, dout=g, lse=lse, delta=delta).items()}
-            steps = [rows, tk.Kernel(two, "attention_dq", word, arch=o.arch, dq=flat(got[0]), scale=scale, **x), tk.Kernel(two, "attention_dkv", word, arch=o.arch, dk=flat(got[1]), dv=flat(got[2]), scale=scale, **x)]
+        steps = [rows, tk.Kernel(at, "attention_backward", word | tile, arch=o.arch, q=q, k=k, v=v, dout=g, lse2=lse2, delta=delta, dq=dq, dk=got[1], dv=got[2], scale=scale),
+                 tk.Kernel(at, "attention_backward_queries", dict(D=d), arch=o.arch, dq=dq, y=got[0], scale=scale)]
         return lambda: [step() for step in steps]
     def one(backend):
         def f(q, k, v):

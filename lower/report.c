@@ -143,8 +143,9 @@ static void region(Rpt *r, const Region *reg) {
             const Type *t = &op->in[0]->type;
             where(r, op);
             int boxes = (op->nin - 4) % op->nidx ? 1 : (op->nin - 4) / op->nidx;
-            buf_printf(r->out, "load  %-10s TMA, %lld x %lld, swizzle %d, %lld stages", param_name(r, op->in[3]),
-                       (long long)t->shape[0], (long long)t->shape[1], t->swizzle, (long long)op->in[0]->def->imm);
+            buf_printf(r->out, "load  %-10s TMA, %lld x %lld", param_name(r, op->in[3]), (long long)t->shape[0], (long long)t->shape[1]);
+            if (t->swizzle) buf_printf(r->out, ", swizzle %d", t->swizzle);
+            buf_printf(r->out, ", %lld stages", (long long)op->in[0]->def->imm);
             if (boxes > 1) buf_printf(r->out, ", boxes of %lld rows", (long long)t->shape[0] / boxes);
             buf_printf(r->out, "\n");
             break;

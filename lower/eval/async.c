@@ -307,7 +307,10 @@ static BoxRows rows_of(Eval *e, const Op *op, int tensor, const int64_t *start) 
 }
 
 static void next_row(BoxRows *r) {
-    if (!r->spatial) { r->at[r->dim]++; return; }
+    if (!r->spatial) {
+        if (r->dim >= 0) r->at[r->dim]++;
+        return;
+    }
     for (int i = 0; i < r->spatial; i++) {
         int64_t *x = &r->at[r->rank - 2 - i];
         if ((*x += r->step[i]) < r->end[i]) return;

@@ -288,8 +288,15 @@ static int64_t received_bytes(const Hop *h) {
     return put ? scatter_bytes(put->in + 2, put->nin - 2, put->imm) + SYNC_BYTES : 0;
 }
 
+// Barriers, and where something is reduced what crosses warps.
+static int64_t sync_bytes(const Hop *h) {
+    bool reduces = false;
+    for (const Op *op = op_walk(&h->f->body, NULL); op; op = op_walk(&h->f->body, op)) reduces |= op->code == OP_T_reduce || op->code == OP_T_scan;
+    return h->nvectors && !reduces ? SYNC_BYTES / 2 : SYNC_BYTES;
+}
+
 static int stages(Hop *h) {
-    int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - SYNC_BYTES - h->once_bytes - h->made_bytes - h->across_bytes - h->added_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
+    int64_t room = (int64_t)h->opt->target->smem_block - h->opt->less - sync_bytes(h) - h->once_bytes - h->made_bytes - h->across_bytes - h->added_bytes - h->behind_bytes - h->walk_bytes - hop_slice_bytes(h);
     if (h->nest) room -= stored_bytes(h);                      // beside the rings
     room -= hop_seen_bytes(h) + received_bytes(h);
     if (!h->chained && !h->nsources && h->p[0].op[0].where == REGISTERS) {     // a tile computed from loads comes in their layout: see llvm/room.c
@@ -305,7 +312,7 @@ static int stages(Hop *h) {
 static void begin(Hop *h) {
     h->loop = h->nest = NULL;
     h->follows = false;
-    h->np = h->nsources = h->nloops = h->at = h->from = h->to = 0;
+    h->np = h->nsources = h->nvectors = h->nloops = h->at = h->from = h->to = 0;
     h->stage_bytes[0] = h->stage_bytes[1] = h->once_bytes = h->made_bytes = h->across_bytes = h->added_bytes = h->low_bytes = 0;
     h->groups = h->tiles = h->bands = 1;
     memset(h->p, 0, sizeof h->p);
@@ -443,6 +450,7 @@ bool hop_applies(Hop *h) {
     h->rings = h->chained ? 2 : 1;
     add_up_bytes(h);
     hop_sources(h);
+    hop_vectors(h);
     for (int i = 0; i < h->np; i++) if (h->p[i].for_sources && !h->nsources) return decline(h, computed_right);
     if ((why = hop_nest_refuses(h))) return decline(h, why);
     if (!h->stage_bytes[0]) return decline(h, "nothing is loaded in the loop");

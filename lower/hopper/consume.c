@@ -45,7 +45,7 @@ Val *hop_multiply(Hop *h, Builder *b, const Product *p, Ring ring, ValMap *m) {
 bool hop_is_ring_load(const Hop *h, const Op *op) {
     for (int i = 0; i < h->np; i++) if (h->p[i].op[0].load == op || h->p[i].op[1].load == op) return true;
     for (int i = 0; i < h->nsources; i++) if (h->source[i].load == op) return true;
-    return false;
+    return hop_is_vector(h, op);
 }
 
 int hop_ring(const Hop *h, const Product *p) { return h->rings == 2 ? (int)(p - h->p) : 0; }
@@ -145,10 +145,11 @@ static void fill_trip(Trip *t) {
     }
     hop_await(h, &t->in, 0, t->ring);
     for (Op *op = old->first; op; op = op->next) {
-        if (hop_take_source(h, &t->in, op, t->ring.stage, &t->map) || hop_take_ahead(h, &t->in, op, t->loop->reg[0]->args.at + 1 + n, &t->map) || hop_is_ring_load(h, op)) continue;
+        const Op *wants = hop_behind_vectors(h, op);
+        hop_settle(&t->flight, &t->in, &t->map, wants->code == OP_T_yield ? t->flight.n : hop_wanted(&t->flight, wants));
+        if (hop_take_source(h, &t->in, op, t->ring.stage, &t->map) || hop_take_vector(h, &t->in, op, t->ring.stage, &t->map) || hop_take_ahead(h, &t->in, op, t->loop->reg[0]->args.at + 1 + n, &t->map) || hop_is_ring_load(h, op)) continue;
         const Product *p = NULL;
         for (int i = h->from; i < h->to; i++) if (h->p[i].dot == op) p = &h->p[i];
-        hop_settle(&t->flight, &t->in, &t->map, op->code == OP_T_yield ? t->flight.n : hop_wanted(&t->flight, op));
         hop_take_seen(h, &t->in, op, t->ring.stage, &t->map);
         if (p) multiplied(t, op, p);
         else if (op->code == OP_T_yield) end_trip(t, op);

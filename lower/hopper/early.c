@@ -41,6 +41,8 @@ uint32_t hop_fixed(Hop *h) {
         }
     for (int i = 0; i < h->nsources; i++)
         if ((h->source[i].fixed = of_fixed(h, h->source[i].load))) bytes += h->source[i].bytes;
+    for (int i = 0; i < h->nvectors; i++)
+        if ((h->vector[i].fixed = of_fixed(h, h->vector[i].load))) bytes += h->vector[i].bytes;
     bool each = true;                                          // of several loops: both producers bring something of each
     for (int i = 0; i < h->nloops && h->nloops > 1; i++) {
         hop_at(h, i);
@@ -49,6 +51,7 @@ uint32_t hop_fixed(Hop *h) {
     if (h->nloops > 1 ? each && bytes : bytes < all) return bytes;
     for (int i = 0; i < h->np; i++) for (int k = 0; k < 2; k++) h->p[i].op[k].fixed = false;
     for (int i = 0; i < h->nsources; i++) h->source[i].fixed = false;
+    for (int i = 0; i < h->nvectors; i++) h->vector[i].fixed = false;
     return 0;
 }
 

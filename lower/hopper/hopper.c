@@ -23,7 +23,7 @@
 
 // ---- buffers, barriers, tensor maps --------------------------------------------------------------
 
-static int64_t rows_of(const Operand *o) { return axis_extent(o->outer) / (o->per[0] > 1 ? o->per[0] : 1); }
+static int64_t rows_of(const Operand *o) { return !o->outer ? 1 : axis_extent(o->outer) / (o->per[0] > 1 ? o->per[0] : 1); }
 
 // In a stage of several loops: its part of it, which may be longer.
 static uint32_t place_of(const Hop *h, const Operand *o) {
@@ -70,7 +70,7 @@ static int tensor_map(Hop *h, const Operand *o, bool rounds) {
     hop_map_dims(&o->a, s.map_dim);
     for (int i = 0; i < o->a.nidx; i++) {
         int d = s.map_dim[i];
-        s.box[i] = i == 0 ? (uint32_t)(o->swizzle / elem_bytes(o->a.elem)) : d == o->outer_dim ? (uint32_t)(rows_of(o) / (o->boxes ? o->boxes : hop_row_parts(h, o))) : 1;
+        s.box[i] = i == 0 ? (uint32_t)(o->swizzle ? o->swizzle / elem_bytes(o->a.elem) : o->columns) : d == o->outer_dim ? (uint32_t)(rows_of(o) / (o->boxes ? o->boxes : hop_row_parts(h, o))) : 1;
     }
     return hop_add_map(h, s);
 }
@@ -161,6 +161,10 @@ static uint32_t lay_out(Hop *h, Builder *b) {
             bool each_trip = i < 2 * h->np && o->outer == h->p[i / 2].k;
             if (o->window && !each_trip) hop_window_start(b, o->window, axis_lo(o->outer), o->start);
         }
+    for (int i = 0; i < h->nvectors; i++) {
+        h->vector[i].buffer = buffer(h, b, &h->vector[i], &at);
+        h->vector[i].map = tensor_map(h, &h->vector[i], false);
+    }
     hop_low_buffers(h, b, &at);
     if (h->behind_bytes) {
         at = aligned(at);

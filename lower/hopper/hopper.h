@@ -85,6 +85,8 @@ typedef struct Hop {
     Product p[MAX_PRODUCTS];
     Operand source[MAX_SOURCES];    // what the only product's left operand is computed from (hopper/sources.c): parts of the ring's stages
     int     nsources;
+    Operand vector[MAX_SOURCES];    // rows of numbers that a trip loads beside its tiles (hopper/vectors.c): parts of the ring's stages, too
+    int     nvectors;
     struct { const Op *load; int runs; } ahead[MAX_SOURCES];      // and what each thread loads of it for itself, a trip ahead: so many elements a row
     int     naheads, nahead;        // loads; elements of all of them
     int     np, groups, rings, stages, maps;
@@ -216,6 +218,12 @@ int  hop_runs_ahead(Hop *h, const Op *load);
 // The loads that are a trip ahead, for the trip that begins at `counter`; what an earlier trip has loaded in place of one: what `took` has of it.
 void hop_load_ahead(Hop *h, Builder *b, Val *counter, Val **out);
 bool hop_take_ahead(Hop *h, Builder *b, const Op *load, Val *const *took, ValMap *map);
+
+// hopper/vectors.c: the vectors of a trip that TMA can bring, found once the products are known; a load of one made a read of the stage, false if it is none.
+void hop_vectors(Hop *h);
+bool hop_is_vector(const Hop *h, const Op *load);
+bool hop_take_vector(Hop *h, Builder *b, const Op *load, Val *stage, ValMap *map);
+const Op *hop_behind_vectors(const Hop *h, const Op *op);               // the op that wants these vectors: until it may begin they need no registers
 
 // hopper/low.c: whether the only product's left operand is read by threads, NULL, or why it cannot be; a thread's registers for a trip of it; the buffer and
 // barriers of the low parts, or of a turned operand; the region of the warps that make them.

@@ -57,6 +57,7 @@ static void fill_all(Hop *h, Builder *b, Where where, bool fixed, int ring, Val 
             else hop_fill(b, o, stage, bar, map);
         }
     for (int i = 0; i < h->nsources && where == RING; i++) if (h->source[i].fixed == fixed) hop_fill(b, &h->source[i], stage, bar, map);
+    for (int i = 0; i < h->nvectors && where == RING; i++) if (h->vector[i].fixed == fixed) hop_fill(b, &h->vector[i], stage, bar, map);
 }
 
 void hop_once_fill(Hop *h, Builder *b, Val *turn, ValMap *map) {

@@ -52,7 +52,7 @@ uint32_t hop_seen_bytes(const Hop *h) {
 // see that a warp's threads meet before one of them arrives (rows that data names, read again: 190,000 hazards of 25 trips, none if all arrive).
 HopRelease hop_release_by(const Hop *h) {
     if (hop_any_seen(h) && hop_gathered_bytes(h, -1)) return BY_THREADS;
-    return h->nsources > 0 || h->by_threads || hop_any_seen(h) ? BY_WARPS : BY_GROUPS;
+    return h->nsources + h->nvectors > 0 || h->by_threads || hop_any_seen(h) ? BY_WARPS : BY_GROUPS;
 }
 
 // An op of the region that takes v, or has one inside that does, from `from` up to `to`; not the loop's own.

@@ -38,14 +38,26 @@ static int stores_to(const Region *r, const Val *tensor) {
     return n;
 }
 
+// Lanes past this end are past the tensor's, or there are none: the tensor's own end, a tile's length after its beginning, or the lesser of such.
+static bool ends_with(Hop *h, const Val *axis, const Val *end, LExpr dim) {
+    const Op *d = end->def;
+    LExpr e;
+    int64_t by;
+    if (host_expr(h->facts, end, &e) && launch_same(e, dim)) return true;
+    if (!d) return false;
+    if (d->code == OP_T_binary && d->sub == OP_add)
+        for (int i = 0; i < 2; i++)
+            if (is_const(d->in[i], &by) && by >= axis_extent(axis) && fact_same(d->in[!i], axis_lo(axis))) return true;
+    return d->code == OP_T_fun && d->sub == TF_min && ends_with(h, axis, d->in[0], dim) && ends_with(h, axis, d->in[1], dim);
+}
+
 // Lanes past the axis's end are past the tensor's, where TMA writes nothing; or there are none, as in tiles of whole
 // groups' results.
 bool hop_ends_with(Hop *h, const Val *axis, LExpr dim) {
-    LExpr end;
     int64_t extent = axis_extent(axis);
     if (fact_divisor(h->facts, axis_lo(axis)) % extent == 0 && fact_known_multiple(h->facts, axis_hi(axis), extent))
         return true;
-    return (axis->def->flags & AXIS_FULL) || (host_expr(h->facts, axis_hi(axis), &end) && launch_same(end, dim));
+    return (axis->def->flags & AXIS_FULL) || ends_with(h, axis, axis_hi(axis), dim);
 }
 
 // The axes of a result's rows and columns in memory: those of the product, or of the transposed one, whose slots are written across (llvm/store.c).

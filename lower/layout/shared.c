@@ -30,7 +30,7 @@ void shared_shape(Shared *s, Elem e, bool swizzled) {
     s->step[last] = 0;
     for (int d = last - 1; d >= 0; d--) {
         s->step[d] = s->rows;
-        s->rows *= d == last - 1 && swizzled ? up(s->extent[d], 8) : s->extent[d];
+        s->rows *= d == last - 1 && swizzled && s->extent[d] > 1 ? up(s->extent[d], 8) : s->extent[d];     // one row lies as it is
     }
     s->span = 0;
     s->pitch = row;

@@ -341,10 +341,10 @@ void emit_tma_load(Gen *g, Op *op) {
     Val *buf = op->in[0];
     const Type *t = &buf->type;
     const LaunchSlot *slot = gen_map(g, op);
-    int span = t->swizzle / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = op->nidx, row_dim = -1;
+    int pitch = t->swizzle ? t->swizzle : (int)t->shape[1] * elem_bytes((Elem)t->elem), span = pitch / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = op->nidx, row_dim = -1;
     int blocks = op->attr > 1 ? (int)op->attr : 1, box_rows = (int)t->shape[0];
     for (int d = 1; d < rank; d++) if (slot->box[d] > 1) { row_dim = slot->map_dim[d]; box_rows = (int)slot->box[d]; }
-    int parts = (int)t->shape[0] / box_rows, boxes = chunks * parts / blocks, box_bytes = box_rows * t->swizzle;
+    int parts = (int)t->shape[0] / box_rows, boxes = chunks * parts / blocks, box_bytes = box_rows * pitch;
     bool by_rows = parts > 1 && blocks > 1;                                  // then this block's number is the part
     LLVMValueRef at = gen_stage(g, buf, buf->def->imm == 1 ? gen_i32(g, 0) : gen_get(g, op->in[1], 0)), bar = mbar_at(g, op->in[2], gen_get(g, op->in[1], 0));
     LLVMValueRef map = gen_param(g, SLOT_TENSORMAP, (int)op->in[3]->def->imm, (int)op->imm), block = NULL;

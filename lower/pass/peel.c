@@ -14,6 +14,9 @@
 // that there is: of a length that is known to be a multiple of 128 every lane is alive (GPT-2's attention at batch 1 on
 // an H200, 1024 keys: 18.8 us with masks in every trip, 16.4 without).
 //
+// Where a trip asks whether lanes of another axis are alive, one of a tile that all trips have (keys past the end, in a loop over queries), that is
+// part of the question as well.
+//
 // The copy costs code, so only loops whose bodies hold such selects are treated. Loops of products on
 // mma.sync are not: their accumulators, carried through the branch, cost ptxas more registers than the
 // masks (attention at D128 spills 4 to 76 bytes with it on sm_80 to sm_120a, nothing without).
@@ -28,6 +31,8 @@ typedef struct Peel {
     Op  *loop, *axis;               // `for`, and the axis op in its body
     Op  *mask[MAX_MASKS];           // comparisons of two index tiles
     int  nmask;
+    Op  *live[MAX_MASKS];           // lanes of axes that the loop does not make
+    int  nlive;
 } Peel;
 
 static bool uses_live(const Region *r, const Val *axis) {
@@ -64,15 +69,21 @@ static void find_masks(Peel *p, const Region *r) {
     }
 }
 
+static void find_live(Peel *p, const Region *r) {
+    for (Op *op = r->first; op; op = op->next)
+        if (op->code == OP_T_live && outside(op->in[0], r) && !(op->in[0]->def->flags & AXIS_FULL) && p->nlive < MAX_MASKS) p->live[p->nlive++] = op;
+}
+
 static bool applies(Peel *p, Op *loop) {
     Region *r = loop->reg[0];
     p->loop = loop;
     p->axis = NULL;
-    p->nmask = 0;
+    p->nmask = p->nlive = 0;
     for (Op *op = r->first; op; op = op->next)
         if (op->code == OP_T_axis && op->in[0] == r->args.at[0] && outside(op->in[1], r)) p->axis = op;
     if (!p->axis) return false;
     find_masks(p, r);
+    find_live(p, r);
     for (Op *op = r->first; op; op = op->next) if (op->code == OP_T_dot) return false;
     for (Op *op = r->first; op; op = op->next)
         if (op != r->last && strchr(op_info[op->code].flags, 'T')) return false;
@@ -90,11 +101,15 @@ static Val *lane_of(Builder *b, const Region *r, const Val *index, bool last) {
     return plus ? b_binary(b, OP_add, at, plus) : at;
 }
 
+static Val *all_alive(Builder *b, const Op *axis, Val *all) {
+    Val *lo = axis->in[0], *end = b_binary(b, OP_add, lo, b_const(b, EL_index, axis_extent(axis->out[0])));
+    if (!(axis->flags & AXIS_FULL)) all = conjunction(b, all, b_binary(b, OP_le, end, axis->in[1]));
+    return axis->nin > 2 ? conjunction(b, all, b_binary(b, OP_le, axis->in[2], lo)) : all;             // places before the first lane
+}
+
 static Val *condition(Peel *p, Builder *b) {
-    Val *lo = p->axis->in[0], *all = NULL;
-    Val *end = b_binary(b, OP_add, lo, b_const(b, EL_index, axis_extent(p->axis->out[0])));
-    if (!(p->axis->flags & AXIS_FULL)) all = b_binary(b, OP_le, end, p->axis->in[1]);
-    if (p->axis->nin > 2) all = conjunction(b, all, b_binary(b, OP_le, p->axis->in[2], lo));       // places before the first lane
+    Val *all = all_alive(b, p->axis, NULL);
+    for (int i = 0; i < p->nlive; i++) all = all_alive(b, p->live[i]->in[0]->def, all);
     for (int i = 0; i < p->nmask; i++) {
         const Op *m = p->mask[i];
         bool less = m->sub == OP_le || m->sub == OP_lt;      // true everywhere iff true at the extremes
@@ -126,6 +141,7 @@ static void split(Peel *p) {
     for (Op *op = branch->reg[1]->first; op; op = op->next) {
         bool mask = false;
         for (int i = 0; i < p->nmask; i++) mask |= p->mask[i] == op;
+        for (int i = 0; i < p->nlive; i++) mask |= p->live[i] == op;
         if (mask) {                                           // true for every pair of lanes
             Builder in = {f, branch->reg[0], NULL, op->span};
             Val *yes = b_const(&in, EL_bool, 1);
