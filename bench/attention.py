@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch.nn.attention import sdpa_kernel, SDPBackend
 
 TITLE, UNIT, MAIN = "Attention, bf16", "TFLOP/s", "cuDNN"
-EXAMPLE, LIBRARY, BACKWARD = "examples/attention.tk", "lang/std/attention.tk", "lang/std/attention_backward.tk"
+EXAMPLE, LIBRARY, GRADIENTS = "examples/attention.tk", "lang/std/attention.tk", "lang/std/attention_backward.tk"
 #          B  H   G   S      D
 PREFILL = [(4, 32, 32, 4096, 128), (4, 32, 32, 4096, 64), (1, 16, 16, 16384, 128), (8, 12, 12, 1024, 64), (4, 16, 16, 4096, 256), (4, 32, 8, 4096, 128)]
 #           B  H   S     D
@@ -68,7 +68,7 @@ def gradients(f, g, q, k, v):
 def backward(o, b, h, s, d, causal):
     q, k, v, g = [torch.randn(b, h, s, d, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
     word, scale = dict(CAUSAL=str(causal).lower(), D=d), d ** -0.5
-    at, tile = suite.path(BACKWARD), dict(BM=64 if d > 64 else 128, BN=128)
+    at, tile = suite.path(GRADIENTS), dict(BM=64 if d > 64 else 128, BN=128)
     empty = lambda *dims: torch.empty(*dims, device="cuda")
     out, lse, delta, lse2, dq = torch.empty_like(q), empty(b, h, s), empty(b, h, s), empty(b, h, s), empty(b, h, s, d)
     got = [torch.full_like(q, float("nan")) for _ in range(3)]

@@ -108,7 +108,7 @@ def main():
         elif k == "--models": models = v
         elif k == "--mode": modes = v.split(",")
         elif k == "--only": only = v.split(",")
-        elif k == "--keep": keep = v                     # a folder for the tables of --profile
+        elif k == "--keep": os.makedirs(keep := v, exist_ok=True)        # a folder for the tables of --profile
         elif k == "--no-peer": peer = False
         else: sys.exit(__doc__)
     known, product = {}, []

@@ -1,12 +1,15 @@
 """Pictures of the suite's figures, as SVG: bars of tk against its peers, and a roofline.
 
-    python3 bench/pictures.py suite.json DIRECTORY          # writes bars.svg and roofline.svg
+    python3 bench/pictures.py suite.json [..] DIRECTORY     # writes bars.svg and roofline.svg
+
+Of several files, parts of one run. Rows whose rounds differ too much are left out: the host was slower than the GPU, or other work ran on it.
 """
 import html, json, math, os, sys
 
 INK, SOFT, GRID, TK, PEER, GOOD = "#1f2933", "#67757f", "#d9e0e5", "#0b7285", "#adb5bd", "#2b8a3e"
 MAIN = {"gemm": "torch.matmul", "products": "cuBLAS", "attention": "cuDNN", "memory": "torch.compile"}
 TITLE = {"gemm": "bf16 products, against cuBLAS", "products": "other products, against cuBLAS", "attention": "attention, against cuDNN", "memory": "memory-bound, against torch.compile"}
+UNSTEADY = 0.25                                             # of a row's ratios, from the least to the largest, over the median
 PEAK_FLOPS, PEAK_BYTES = 989e12, 4.8e12                     # an H200's dense bf16 and its HBM3e, by its data sheet
 
 
@@ -84,11 +87,19 @@ def roofline(rows, machine):
     return p
 
 
+def steady(row):
+    ratio, spread = row["ratio"].get(MAIN[row["section"]], (1, 0))
+    return spread <= UNSTEADY * ratio
+
+
 def main():
-    if len(sys.argv) != 3: sys.exit(__doc__)
-    data = json.load(open(sys.argv[1]))
-    os.makedirs(sys.argv[2], exist_ok=True)
-    for name, draw in (("bars", bars), ("roofline", roofline)): draw(data["rows"], data["machine"]).save(os.path.join(sys.argv[2], name + ".svg"))
+    if len(sys.argv) < 3: sys.exit(__doc__)
+    parts = [json.load(open(path)) for path in sys.argv[1:-1]]
+    rows, machine = [r for p in parts for r in p["rows"]], parts[0]["machine"]
+    shown = [r for r in rows if steady(r)]
+    if len(shown) < len(rows): machine += f"; {len(rows) - len(shown)} of {len(rows)} rows, whose rounds differed, are left out"
+    os.makedirs(sys.argv[-1], exist_ok=True)
+    for name, draw in (("bars", bars), ("roofline", roofline)): draw(shown, machine).save(os.path.join(sys.argv[-1], name + ".svg"))
 
 
 if __name__ == "__main__": main()

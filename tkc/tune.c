@@ -2,7 +2,8 @@
 // the command line, shows a bar on a terminal, and prints or writes what came out.
 //
 // NAME=SPEC is an argument as for `tkc run` where the kernel has such a parameter, else a dimension or compile-time value. A
-// tensor that is not given has the shape that the dimensions give it, and random data.
+// tensor that is not given has the shape that the dimensions give it, and random data. Of a file of several kernels, as a model's program is, each is
+// measured that needs nothing but values; why another is not stands beside it.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +20,9 @@ typedef struct Tune {
     const Options *opt;
     Session       *s;
     SemaFile      *file;
-    const Node    *kernel;
+    const Node    *kernels[MAX_KERNELS];   // that are asked for
+    int            nkernels;
+    const Node    *kernel;                 // the one at hand
     CompileOptions compile;
     RunArg         arg[MAX_ARGS];
     int            n;
@@ -63,7 +66,7 @@ static int read_words(Tune *t, int first) {
     for (int i = first; i < opt->operands.n && status == DONE; i++) {
         const char *text = opt->operands.at[i], *sign = strchr(text, '=');
         SemaValue v;
-        if (sign != NULL && !has_param(t->kernel, text, (size_t)(sign - text))) {
+        if (sign != NULL && (t->nkernels > 1 || !has_param(t->kernels[0], text, (size_t)(sign - text)))) {
             status = value_read("tune", text, session_arena(t->s), &v);
             if (status == DONE) status = add(&t->base, &v, "tune");
             continue;
@@ -174,16 +177,43 @@ static int write_source(Tune *t) {
     return status;
 }
 
+static int cases_of(const Tune *t) { return t->opt->at.n > 0 ? (int)t->opt->at.n : 1; }
+
+static int read_nth(Tune *t, int i, Values *out) {
+    *out = t->base;
+    return t->opt->at.n > 0 ? read_case(t, t->opt->at.at[i], out) : DONE;
+}
+
+static int check_cases(Tune *t) {
+    int status = DONE;
+    for (int i = 0; i < cases_of(t) && status == DONE; i++) {
+        Values all;
+        status = read_nth(t, i, &all);
+        if (status == DONE) status = values_check(&all, t->kernels, t->nkernels);
+    }
+    return status;
+}
+
+static int tune_one(Tune *t, Runtime *rt) {
+    int status = DONE;
+    for (int i = 0; i < cases_of(t) && status == DONE; i++) {
+        Values all;
+        if (t->nresults == MAX_CASES) return fail("%s: more than %d cases", t->opt->operands.at[0], MAX_CASES);
+        status = read_nth(t, i, &all);
+        if (status == DONE) status = tune_case(t, rt, &all);
+    }
+    return status;
+}
+
 static int tune_all(Tune *t, Device *dev) {
     Runtime *rt = dev == NULL ? NULL
                               : runtime_new(t->s, dev,
                                             &(RuntimeOptions){.compile = t->compile, .seed = (uint64_t)t->opt->seed});
-    int status = DONE, cases = t->opt->at.n;
-    for (int i = 0; i < (cases > 0 ? cases : 1) && status == DONE; i++) {
-        Values all = t->base;
-        if (cases > 0) status = read_case(t, t->opt->at.at[i], &all);
-        if (status == DONE) status = values_check(&all, &t->kernel, 1);
-        if (status == DONE) status = tune_case(t, rt, &all);
+    int status = FAILED;
+    for (int i = 0; i < t->nkernels; i++) {
+        t->kernel = t->kernels[i];
+        t->err.n = 0;
+        if (tune_one(t, rt) == DONE) status = DONE;
     }
     if (t->nresults > 0) {                                   // of those before one that failed, too
         Buf out = {0};
@@ -210,13 +240,11 @@ static int tune_file(Tune *t) {
     bool named = opt->operands.n > 1 && strchr(opt->operands.at[1], '=') == NULL;
     if (named && opt->kernel != NULL)
         return wrong_use("the kernel is named twice: `%s` and --kernel=%s", opt->operands.at[1], opt->kernel);
-    const Node *one[MAX_KERNELS];
-    if (pick_kernels(t->file, opt->operands.at[0], named ? opt->operands.at[1] : opt->kernel, true, one, MAX_KERNELS) ==
-        0)
-        return FAILED;
-    t->kernel = one[0];
+    t->nkernels = pick_kernels(t->file, opt->operands.at[0], named ? opt->operands.at[1] : opt->kernel, opt->write, t->kernels, MAX_KERNELS);
+    if (t->nkernels == 0) return FAILED;
     status = read_words(t, named ? 2 : 1);
-    if (status == DONE && !args_load(t->kernel, t->arg, t->n, &t->err)) status = failed(t);
+    if (status == DONE) status = check_cases(t);
+    if (status == DONE && t->n > 0 && !args_load(t->kernels[0], t->arg, t->n, &t->err)) status = failed(t);
     if (status != DONE) return status;
     DeviceOptions where = {.ordinal = (int)opt->gpu, .driver = opt->driver};
     if (t->compile.target == NULL && opt->expect) t->compile.target = target_default;
