@@ -19,6 +19,11 @@ const Node *pick_item(const SemaFile *file, const char *path, const Options *opt
 
 enum { MAX_KERNELS = 256 };
 
+struct Values;
+// tune_graph.c: the kernels that a graph launches with these dimensions, at theirs, each once, behind the `n` that are there. Their count with those, at most
+// `max`; -1: err, or diagnostics.
+int graph_asks(Session *s, SemaFile *file, const Node *graph, const CompileOptions *compile, const struct Values *all, InstanceOf *out, int n, int max, Buf *err);
+
 // What ptxas says of each entry: registers, spills, and how many blocks fit, where `block` knows the entry's threads (0: it does not;
 // -1: the entry is not wanted) and its dynamic shared memory.
 typedef int MachineBlock(const void *ctx, const char *entry, uint32_t *smem);

@@ -19,7 +19,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "where to write it (default: standard output)") \
     X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_TUNE, \
       "this kernel only (default: all of the file)") \
-    X('g', graph,     TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_DIFF, \
+    X('g', graph,     TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_DIFF | C_TUNE, \
       "this graph of the file") \
     X(0,   arch,      ARCH,   "ARCH",                                                      C_COMPILES, \
       "the GPU to compile for (default: sm_90a, or the device's own)") \

@@ -68,14 +68,14 @@ const Command command_table[] = {
       "the assembler what spills or does not fit. One whose results are not those of the model's choice is refused. Each launch finds the caches full of other data; the best are measured in turns.\n"
       "NAME=SPEC is an argument as for `tkc run`, or a dimension or compile-time value (M=1024). A tensor that is not given has the "
       "shape that the dimensions give it, and random data (integers of four bytes or more: indices below the largest dimension); "
-      "a number has to be given. Of a file of several kernels, as the program of a model is, each is measured that takes nothing "
-      "but values; why another is not stands beside it.\n"
+      "a number has to be given. Of a file of several kernels each is measured that takes nothing but values; why another is not "
+      "stands beside it. Of one with a graph, as the program of a model is, it is each kernel that the graph launches, at the dimensions that it has there; NAME=SPEC and --at are then the graph's.\n"
       "The best of each case is kept on disk, by the kernel's meaning, its dimensions and the device, and taken from then on wherever the "
       "same is launched or compiled (`tkc cache measured` prints them, `tkc cache clear` forgets them); --write puts it into the source, -o writes all that was measured as a table, fields separated by tabs.", NULL,
       "tkc tune matmul.tk M=4096 N=4096 K=4096\n"
       "tkc tune matmul.tk --at M=1024,N=1024,K=1024 --at M=16,N=4096,K=4096 --write\n"
       "tkc tune softmax.tk x=random:bf16[8192,4096] -o softmax.tsv\n"
-      "tkc bert.onnx --dtype=bf16 -o bert.tk && tkc tune bert.tk && tkc run bert.tk --profile",
+      "tkc resnet.onnx --dtype=bf16 -o resnet.tk && tkc tune resnet.tk --at batch=1 --at batch=32",
       main_tune },
     { "check-onnx", C_ONNX, "check-onnx FOLDER... [options]",
       "run models on recorded data, and compare",

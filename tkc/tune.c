@@ -3,7 +3,7 @@
 //
 // NAME=SPEC is an argument as for `tkc run` where the kernel has such a parameter, else a dimension or compile-time value. A
 // tensor that is not given has the shape that the dimensions give it, and random data. Of a file of several kernels, as a model's program is, each is
-// measured that needs nothing but values; why another is not stands beside it.
+// measured that needs nothing but values; why another is not stands beside it. Of one with a graph, each that the graph launches, at its dimensions.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +20,8 @@ typedef struct Tune {
     const Options *opt;
     Session       *s;
     SemaFile      *file;
-    const Node    *kernels[MAX_KERNELS];   // that are asked for
+    const Node    *graph;                  // whose launches are asked for, or NULL: these kernels
+    const Node    *kernels[MAX_KERNELS];
     int            nkernels;
     const Node    *kernel;                 // the one at hand
     CompileOptions compile;
@@ -66,7 +67,7 @@ static int read_words(Tune *t, int first) {
     for (int i = first; i < opt->operands.n && status == DONE; i++) {
         const char *text = opt->operands.at[i], *sign = strchr(text, '=');
         SemaValue v;
-        if (sign != NULL && (t->nkernels > 1 || !has_param(t->kernels[0], text, (size_t)(sign - text)))) {
+        if (sign != NULL && (t->graph != NULL || t->nkernels > 1 || !has_param(t->kernels[0], text, (size_t)(sign - text)))) {
             status = value_read("tune", text, session_arena(t->s), &v);
             if (status == DONE) status = add(&t->base, &v, "tune");
             continue;
@@ -126,6 +127,21 @@ static int print_result(Tune *t) {
     return ok ? DONE : FAILED;
 }
 
+static int tune_instance(Tune *t, Runtime *rt, InstanceOf of, const TuneArg *args, int n) {
+    TuneOptions opt = {.most = (int)t->opt->most,
+                       .all = t->opt->all,
+                       .seed = (uint64_t)t->opt->seed,
+                       .progress = isatty(2) ? bar : NULL};
+    if (t->nresults == MAX_CASES) return fail("%s: more than %d cases", t->opt->operands.at[0], MAX_CASES);
+    TuneResult *r = &t->result[t->nresults];
+    bool ok = rt != NULL
+                  ? tune_kernel(rt, of, args, n, &opt, r, &t->err)
+                  : tune_expect(t->s, of, &t->compile, r, &t->err);
+    if (!ok) return failed(t);
+    t->nresults++;
+    return print_result(t);
+}
+
 static int tune_case(Tune *t, Runtime *rt, const Values *all) {
     Values set, known;
     TuneArg args[MAX_ARGS] = {0};
@@ -142,18 +158,7 @@ static int tune_case(Tune *t, Runtime *rt, const Values *all) {
         memcpy(args[i].arg.dim, a->tensor.dim, sizeof args[i].arg.dim);
         bind_contiguous(&args[i].arg);
     }
-    TuneOptions opt = {.most = (int)t->opt->most,
-                       .all = t->opt->all,
-                       .seed = (uint64_t)t->opt->seed,
-                       .progress = isatty(2) ? bar : NULL};
-    TuneResult *r = &t->result[t->nresults];
-    const InstanceOf of = {t->file, t->kernel, set.at, set.n, known.at, known.n};
-    bool ok = rt != NULL
-                  ? tune_kernel(rt, of, args, t->n, &opt, r, &t->err)
-                  : tune_expect(t->s, of, &t->compile, r, &t->err);
-    if (!ok) return failed(t);
-    t->nresults++;
-    return print_result(t);
+    return tune_instance(t, rt, (InstanceOf){t->file, t->kernel, set.at, set.n, known.at, known.n}, args, t->n);
 }
 
 static int write_table(const Tune *t) {
@@ -189,7 +194,7 @@ static int check_cases(Tune *t) {
     for (int i = 0; i < cases_of(t) && status == DONE; i++) {
         Values all;
         status = read_nth(t, i, &all);
-        if (status == DONE) status = values_check(&all, t->kernels, t->nkernels);
+        if (status == DONE) status = t->graph != NULL ? values_check(&all, &t->graph, 1) : values_check(&all, t->kernels, t->nkernels);
     }
     return status;
 }
@@ -198,9 +203,25 @@ static int tune_one(Tune *t, Runtime *rt) {
     int status = DONE;
     for (int i = 0; i < cases_of(t) && status == DONE; i++) {
         Values all;
-        if (t->nresults == MAX_CASES) return fail("%s: more than %d cases", t->opt->operands.at[0], MAX_CASES);
         status = read_nth(t, i, &all);
         if (status == DONE) status = tune_case(t, rt, &all);
+    }
+    return status;
+}
+
+// The launches of one case; those of an earlier one are not measured again.
+static int tune_launches(Tune *t, Runtime *rt) {
+    static InstanceOf of[MAX_CASES];
+    int status = FAILED;
+    for (int i = 0, n = 0, before = 0; i < cases_of(t); i++, before = n) {
+        Values all;
+        if (read_nth(t, i, &all) != DONE) return USAGE;
+        n = graph_asks(t->s, t->file, t->graph, &t->compile, &all, of, before, MAX_CASES, &t->err);
+        if (n < 0 || t->err.n > 0) return failed(t);
+        for (int k = before; k < n; k++) {
+            t->err.n = 0;
+            if (tune_instance(t, rt, of[k], NULL, 0) == DONE) status = DONE;
+        }
     }
     return status;
 }
@@ -210,6 +231,7 @@ static int tune_all(Tune *t, Device *dev) {
                               : runtime_new(t->s, dev,
                                             &(RuntimeOptions){.compile = t->compile, .seed = (uint64_t)t->opt->seed});
     int status = FAILED;
+    if (t->graph != NULL) status = tune_launches(t, rt);
     for (int i = 0; i < t->nkernels; i++) {
         t->kernel = t->kernels[i];
         t->err.n = 0;
@@ -240,8 +262,11 @@ static int tune_file(Tune *t) {
     bool named = opt->operands.n > 1 && strchr(opt->operands.at[1], '=') == NULL;
     if (named && opt->kernel != NULL)
         return wrong_use("the kernel is named twice: `%s` and --kernel=%s", opt->operands.at[1], opt->kernel);
-    t->nkernels = pick_kernels(t->file, opt->operands.at[0], named ? opt->operands.at[1] : opt->kernel, opt->write, t->kernels, MAX_KERNELS);
-    if (t->nkernels == 0) return FAILED;
+    const char *kernel = named ? opt->operands.at[1] : opt->kernel;
+    bool graphs = kernel == NULL && !opt->write && (opt->graph != NULL || sema_graph_count(t->file) > 0);
+    if (graphs) t->graph = pick_graph(t->file, opt->operands.at[0], opt->graph);
+    else t->nkernels = pick_kernels(t->file, opt->operands.at[0], kernel, opt->write, t->kernels, MAX_KERNELS);
+    if (t->graph == NULL && t->nkernels == 0) return FAILED;
     status = read_words(t, named ? 2 : 1);
     if (status == DONE) status = check_cases(t);
     if (status == DONE && t->n > 0 && !args_load(t->kernels[0], t->arg, t->n, &t->err)) status = failed(t);
