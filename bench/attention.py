@@ -68,14 +68,14 @@ def gradients(f, g, q, k, v):
 def backward(o, b, h, s, d, causal):
     q, k, v, g = [torch.randn(b, h, s, d, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
     word, scale = dict(CAUSAL=str(causal).lower(), D=d), d ** -0.5
-    at, tile = suite.path(GRADIENTS), dict(BM=64 if d > 64 else 128, BN=128)
+    at, dims = suite.path(GRADIENTS), dict(B=b, H=h, G=h, S=s, L=s)
     empty = lambda *dims: torch.empty(*dims, device="cuda")
     out, lse, delta, lse2, dq = torch.empty_like(q), empty(b, h, s), empty(b, h, s), empty(b, h, s), empty(b, h, s, d)
     got = [torch.full_like(q, float("nan")) for _ in range(3)]
     def ours():
         tk.Kernel(at, "attention_kept", dict(CAUSAL=word["CAUSAL"], D=d, E=d), arch=o.arch, q=q, k=k, v=v, o=out, lse=lse, scale=scale)()
         rows = tk.Kernel(at, "attention_backward_rows", dict(D=d), arch=o.arch, o=out, dout=g, lse=lse, delta=delta, lse2=lse2, dq=dq)
-        steps = [rows, tk.Kernel(at, "attention_backward", word | tile, arch=o.arch, q=q, k=k, v=v, dout=g, lse2=lse2, delta=delta, dq=dq, dk=got[1], dv=got[2], scale=scale),
+        steps = [rows, tk.Kernel(at, "attention_backward", word | dims, arch=o.arch, q=q, k=k, v=v, dout=g, lse2=lse2, delta=delta, dq=dq, dk=got[1], dv=got[2], scale=scale),
                  tk.Kernel(at, "attention_backward_queries", dict(D=d), arch=o.arch, dq=dq, y=got[0], scale=scale)]
         return lambda: [step() for step in steps]
     def one(backend):

@@ -8,6 +8,7 @@
 //     nest.c       .. inside another loop
 //     kept.c       .. with one trip, whose right operand stays where it is down a column
 //     chain.c      attention: a product of what became of another one
+//     several.c    its gradients: more of them, of which some wait for others
 //
 // Of what is left open, the least is taken: parts of a loop, joined through memory or in a cluster; a cluster, where an operand's rows come at half
 // the rate; groups that make tiles of their own; blocks that share a multiprocessor. What is not known to be faster stays as it is.
@@ -152,6 +153,8 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     f->target = t;
     f->fast = true;
     if (!has_products(&f->body)) return cost_of_rows(f, opt, given, dims, out);
+    Several several = cost_of_several(f, t, dims, &out->us);
+    if (several != SEVERAL_NOT) return several == SEVERAL_KNOWN;
     if (!work_of(f, t, dims, &w)) return false;
     if (w.nest) return nested(&o, out);
     const Cost kept = down_columns(&o);

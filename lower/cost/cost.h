@@ -23,4 +23,8 @@ bool number_at_most(Facts *s, const Val *v, const int64_t *dims, bool any, int64
 // modelled; *knows is false where it is one that nothing should be said of.
 bool cost_of_chain(const Op *loop, int64_t trips, int64_t programs, int sms, double *us, bool *knows);
 
+// Of a loop of several products of which some wait for others, on Hopper: what it takes; that it is one, but of which nothing is known; that it is none.
+typedef enum Several { SEVERAL_NOT, SEVERAL_UNKNOWN, SEVERAL_KNOWN } Several;
+Several cost_of_several(Fn *f, const Target *target, const int64_t *dims, double *us);
+
 #endif
