@@ -48,6 +48,7 @@ int graph_asks(Session *s, SemaFile *file, const Node *graph, const CompileOptio
     if (x != NULL) sema_chooser(file, write_down, &asked);
     bool fine = x != NULL && graph_print_plan(x, dims.at, dims.n, &plan, err);
     sema_chooser(file, NULL, NULL);
+    sema_weights(file, NULL, NULL);
     graph_close(x);
     runtime_free(rt);
     device_close(host);
