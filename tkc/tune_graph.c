@@ -8,7 +8,7 @@
 #include "tkc/compile.h"
 #include "tkc/values.h"
 
-typedef struct Asked { Arena *arena; InstanceOf *at; int n, max; bool functions; } Asked;
+typedef struct Asked { Arena *arena; InstanceOf *at; int n, max; const Node *function; } Asked;
 
 static bool same_values(const SemaValue *a, int n, const SemaValue *b, int m) {
     bool same = n == m;
@@ -30,7 +30,7 @@ static int write_down(void *ctx, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Sc
     for (int i = 0; i < of.nset; i++) function |= of.set[i].value != NULL;            // lives as long as the elaboration
     for (int i = 0; i < a->n && !known; i++)
         known = a->at[i].item == of.item && same_values(a->at[i].set, a->at[i].nset, of.set, of.nset) && same_values(a->at[i].known, a->at[i].nknown, of.known, of.nknown);
-    a->functions |= function;
+    if (function) a->function = of.item;
     if (known || function || a->n == a->max) return 0;
     a->at[a->n++] = (InstanceOf){of.file, of.item, copied(a->arena, of.set, of.nset), of.nset, copied(a->arena, of.known, of.nknown), of.nknown};
     return 0;
@@ -53,6 +53,6 @@ int graph_asks(Session *s, SemaFile *file, const Node *graph, const CompileOptio
     runtime_free(rt);
     device_close(host);
     buf_free(&plan);
-    if (fine && asked.n == n && asked.functions) buf_puts(err, "what the graph launches takes functions that it makes: tune kernels by their names");
+    if (fine && asked.function != NULL) fail("`%s` takes a function that the graph makes, and is not measured: tune it by its name", asked.function->sym->s);
     return fine ? asked.n : -1;
 }

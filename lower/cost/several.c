@@ -6,6 +6,8 @@
 //                which each waits for the one before it, which other blocks of the multiprocessor fill
 //     a launch = start + rounds * (trips * a trip + a tile's begin and end)
 //
+// For loops in which a product contracts the rows of another, which groups of warps hand each other: what it was fitted to.
+//
 // Products of 64 columns take all of shared memory's clocks, so that tensor cores wait for it: m64n64k16 is 32 clocks and 4 KB. What is before and behind
 // a loop of which each trip is so long does not matter.
 //
@@ -51,6 +53,7 @@ static void product(Trip *t, const Op *dot) {
     const Val *k = dot->in[op_first_axis(dot)], *row = NULL, *col = NULL;
     bool handed[2] = {across(dot->in[0], dot, trip), across(dot->in[1], dot, trip)};
     for (int i = 0; i < dot->out[0]->type.rank; i++) *(type_axis(&dot->in[0]->type, dot->out[0]->type.axis[i]) >= 0 ? &row : &col) = dot->out[0]->type.axis[i];
+    for (int i = 0; i < 2; i++) if (handed[i]) t->handed = bytes_of(&dot->in[i]->type);
     t->fits &= dot->out[0]->type.rank == 2 && row && col && elem_bytes((Elem)dot->in[0]->type.elem) == 2;
     if (!t->fits) return;
     int64_t m = axis_extent(row), n = axis_extent(col), side = 0;
@@ -59,13 +62,12 @@ static void product(Trip *t, const Op *dot) {
     t->fits &= m == t->rows && (m == ROWS || m == 2 * ROWS);
     bool registers = operand_made(dot->in[side], trip) && made_by(dot->in[side], trip, DEPTH) && !handed[side];
     t->bytes += (registers ? 0 : bytes_of(&dot->in[side]->type)) + bytes_of(&dot->in[1 - side]->type) * (double)(m / ROWS);
-    for (int i = 0; i < 2; i++) if (handed[i]) t->handed = bytes_of(&dot->in[i]->type);
     t->multiplied += (double)(m * n * axis_extent(k));
     if (!handed[0] && !handed[1]) t->regs += n / 2;
 }
 
 static bool trip_of(Trip *t) {
-    int products = 0, waiting = 0;
+    int products = 0;
     for (const Op *op = t->loop->reg[0]->first; op; op = op->next) {
         if (op->nreg) return false;
         if (op->code == OP_T_load && op->out[0]->type.rank == 2) t->stage += bytes_of(&op->out[0]->type);
@@ -73,12 +75,11 @@ static bool trip_of(Trip *t) {
         if (op->code == OP_T_atomic) t->added += bytes_of(&op->in[1 + op->nidx]->type);
         if (op->code != OP_T_dot) continue;
         products++;
-        for (int i = 0; i < 2; i++) waiting += made_by(op->in[i], t->loop->reg[0], DEPTH) != NULL;
         product(t, op);
     }
     for (const Op *op = t->loop->prev; op; op = op->prev) if (op->code == OP_T_load && op->out[0]->type.rank == 2) t->once += bytes_of(&op->out[0]->type);
     t->bytes += t->stage + t->handed + 2 * t->added;
-    return products >= LEAST && waiting > 0;
+    return products >= LEAST && t->handed > 0;
 }
 
 Several cost_of_several(Fn *f, const Target *target, const int64_t *dims, double *us) {

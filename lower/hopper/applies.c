@@ -62,6 +62,8 @@ static bool terms_computable(const Hop *h, const AffTerm *term, int n) {
     return true;
 }
 
+bool hop_place_computable(const Hop *h, const Affine *x) { return terms_computable(h, x->term, x->nterm); }
+
 // A load whose rows are pixels: its window, and whether rows past the contracted axis's end are to be cleared.
 static const char *operand_window(Hop *h, Operand *o, const Val *k) {
     const Access *a = &o->a;

@@ -130,6 +130,7 @@ bool hop_applies(Hop *h);
 int  hop_stages_in(const Hop *h, int64_t room);
 bool hop_repeatable(const Hop *h, const Op *op);                       // the same wherever it is done
 bool hop_computable(const Hop *h, const Val *v);                       // by the producer too: a scalar of parameters, lengths, the program
+bool hop_place_computable(const Hop *h, const Affine *x);              // all that a coordinate is made of, but axes, is
 
 // hopper/produce.c, hopper/consume.c: the regions of the roles. A role's `for` over the loop's trips carries n values and the ring's position; `map` knows its bounds.
 void hop_producer(Hop *h, Region *r, int role);

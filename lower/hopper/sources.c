@@ -42,21 +42,16 @@ static Val *counts(Hop *h, const Access *a, int d, int *per) {
     return axis;
 }
 
-static bool known(const Hop *h, const Affine *x) {
-    for (int t = 0; t < x->nterm; t++) if (!hop_computable(h, x->term[t].v)) return false;
-    return true;
-}
-
 static bool placed(Hop *h, Operand *o) {
     const Access *a = &o->a;
     for (int d = 0; d < a->nidx; d++) {
         int per;
         if (a->idx[d]->type.rank == 0) {
-            if (!known(h, &a->aff[d])) return false;
+            if (!hop_place_computable(h, &a->aff[d])) return false;
             continue;
         }
         Val *axis = counts(h, a, d, &per);
-        if (!axis || (per == 1 ? !known(h, &a->aff[d]) : !hop_computable(h, axis_lo(axis)))) return false;
+        if (!axis || (per == 1 ? !hop_place_computable(h, &a->aff[d]) : !hop_computable(h, axis_lo(axis)))) return false;
         if (d == a->inner) o->inner = axis;
         else if (!o->outer) { o->outer = axis; o->outer_dim = d; }
         else return false;

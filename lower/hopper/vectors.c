@@ -15,12 +15,6 @@
 
 enum { LINE = 128, MOST_LANES = 256, FEW = 16 };               // bytes that a box begins at a multiple of; lanes of a box; registers
 
-static bool known(const Hop *h, const Affine *x) {
-    bool all = true;
-    for (int t = 0; t < x->nterm; t++) all &= hop_computable(h, x->term[t].v);
-    return all;
-}
-
 static bool vector(Hop *h, Op *load, Operand *o) {
     const Type *t = &load->out[0]->type;
     *o = (Operand){.where = RING, .load = load, .outer_dim = -1};
@@ -31,7 +25,7 @@ static bool vector(Hop *h, Op *load, Operand *o) {
     const Affine *in = &a->aff[a->inner];
     if (a->p->mode != PM_IN || a->p->strided || a->nidx < 1 || a->nidx > 5) return false;
     for (int d = 0; d < a->nidx; d++) {
-        if (!known(h, &a->aff[d]) || a->aff[d].ntile || a->aff[d].naxis != (d == a->inner)) return false;
+        if (!hop_place_computable(h, &a->aff[d]) || a->aff[d].ntile || a->aff[d].naxis != (d == a->inner)) return false;
         if (d != a->inner && !a->unit[d] && !fact_stride_divides(h->facts, a->param, d, unit)) return false;
     }
     if (in->axis[0].k != 1 || in->axis[0].scale || in->c % unit) return false;
