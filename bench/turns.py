@@ -2,26 +2,44 @@
 rounds. The filler is read, not written: dirty lines would be written back at the expense of the kernel that comes next.
 
 A measurement is the median of a handful of launches between two events each; rounds repeat it so that slow drifts of
-clock and temperature hit all candidates alike. Random data, never zeros.
+clock and temperature hit all candidates alike. Random data, never zeros. The GPU is kept busy until all of a measurement is queued, so that
+what takes several launches, or a slow host, is timed by what the GPU does and not by when it is asked to.
 """
-import collections, subprocess, torch
+import collections, subprocess, time, torch
 
 Time = collections.namedtuple("Time", "us spread rounds")
+CYCLES = 2e9                                        # a second of the GPU's clock, about
 _flush = None
 
 
-def once(f, n=5):
-    """Microseconds of one launch of `f` from a cold cache: the median of `n`."""
-    global _flush
-    if _flush is None: _flush = torch.ones(64 << 20, device="cuda", dtype=torch.int32)
-    ts = []
+def queue(f, n, ahead):
+    """The events around each of `n` launches of `f` from a cold cache, queued behind `ahead` seconds of work; whether that was too little; what queueing took."""
+    torch.cuda._sleep(int(ahead * CYCLES))
+    busy = torch.cuda.Event()
+    busy.record()
+    start, ts = time.perf_counter(), []
     for _ in range(n):
         a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.amax(_flush)
         a.record(); f(); b.record()
         ts.append((a, b))
+    late, took = busy.query(), time.perf_counter() - start
     torch.cuda.synchronize()
-    return sorted(a.elapsed_time(b) for a, b in ts)[n // 2] * 1e3
+    return ts, late, took
+
+
+def measure(f, n, ahead):
+    """Microseconds of one launch, the median of `n`, and how far ahead it was queued. What waits for the GPU by itself is timed as it comes."""
+    global _flush
+    if _flush is None: _flush = torch.ones(64 << 20, device="cuda", dtype=torch.int32)
+    for _ in range(3):
+        ts, late, took = queue(f, n, ahead)
+        if not late: break
+        ahead = min(2 * max(took, ahead), 0.05)
+    return middle([a.elapsed_time(b) for a, b in ts]) * 1e3, ahead
+
+
+def once(f, n=5): return measure(f, n, 1e-3)[0]
 
 
 def middle(xs): return sorted(xs)[len(xs) // 2]
@@ -32,9 +50,11 @@ def turns(fs, rounds=9):
     for f in fs:
         for _ in range(3): f()
     torch.cuda.synchronize()
-    got = [[] for _ in fs]
+    got, ahead = [[] for _ in fs], [1e-3 for _ in fs]
     for r in range(rounds):
-        for i in (range(len(fs)) if r % 2 == 0 else reversed(range(len(fs)))): got[i].append(once(fs[i]))
+        for i in (range(len(fs)) if r % 2 == 0 else reversed(range(len(fs)))):
+            us, ahead[i] = measure(fs[i], 5, ahead[i])
+            got[i].append(us)
     return [Time(middle(g), (max(g) - min(g)) / middle(g), g) for g in got]
 
 
