@@ -267,6 +267,7 @@ static int tune_file(Tune *t) {
     if (graphs) t->graph = pick_graph(t->file, opt->operands.at[0], opt->graph);
     else t->nkernels = pick_kernels(t->file, opt->operands.at[0], kernel, opt->write, t->kernels, MAX_KERNELS);
     if (t->graph == NULL && t->nkernels == 0) return FAILED;
+    t->compile.in_graph = graphs;
     status = read_words(t, named ? 2 : 1);
     if (status == DONE) status = check_cases(t);
     if (status == DONE && t->n > 0 && !args_load(t->kernels[0], t->arg, t->n, &t->err)) status = failed(t);

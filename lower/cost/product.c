@@ -23,7 +23,10 @@ static const double PROMOTE = 0.05;                                 // us a trip
 static const double ANEW = 1.5;                                     // us: a block that begins where another ended, instead of walking on
 static const double OUTSIDE = 1, SOME = 0.15;                       // of memory's time: rows of a tile that are not there, of all that it has, but for so many
 static const double SPLIT = 1.35, SPLIT_TILE = 64 * 64, SPLIT_LARGE = 1.2;              // f32 as tf32 by mma.sync, once or three times: 4096^3 by 64 x 64 2018 us, by 128 x 128 2317
+static const double CLOCK_FLOPS = 2 * 64 * 256 * 16 / 128;          // m64n256k16: 128 clocks
 static const double ABSENT = 0.9;                                   // of the time of small tiles by mma.sync, rows that are not there, of all that they have
+static const double BRIEF = 256, BRIEF_LOST = 0.3;                  // in a graph, whose operands are in L2: clocks of wgmma, below which a trip's barriers show; of what is missing, the part that is lost
+static const double TURNS_IN_GRAPH = 0.5;                           // us that groups in turns save there
 static const double SHALLOW = 0.44, ON_ITS_WAY = 0.8;               // a ring's stages but two (one is read, one about to be free) last so many us
 static const double SHALLOW_MMA_SYNC = 1.08, DEEP_BYTES = 96e3;     // less than that on its way
 
@@ -122,8 +125,9 @@ static double making_us(const Launch *l, double wgmma, double trip) {
 
 static double trip_us(const Launch *l) {
     const Work *w = l->w;
-    double wgmma = w->clocks * (2 * 64 * 256 * 16 / 128) / (l->t->tflops_bf16 * 1e6 / l->sms * POWER);      // m64n256k16: 128 clocks
+    double wgmma = w->clocks * CLOCK_FLOPS / (l->t->tflops_bf16 * 1e6 / l->sms * POWER);
     double trip = fmax(w->clocks ? wgmma : w->flops / (w->rate * MMA_SYNC), through_us(l));
+    if (w->clocks && w->in_graph) trip += BRIEF_LOST * fmax(0, BRIEF - w->clocks) / (l->t->tflops_bf16 * 1e6 / l->sms) * CLOCK_FLOPS;
     trip += w->gathered / GATHERED;
     trip = fmax(trip, w->rowed / ROWED) + w->turned_bytes / TURNED_BYTES;
     if (w->promoted) trip += PROMOTE;
@@ -178,13 +182,14 @@ double product_us(const Work *w, const Target *t, How how) {
     double room = how.scattered && parts > 2 ? sms * NEAR_FULL : sms;
     double rounds = (double)(int64_t)((programs + room - 1) / room), ends = (double)(int64_t)((rounds + together - 1) / together);
     double last = w->tile_bytes / 2 * r->last, rows = w->rows ? w->tile_rows * OWN_ALIGNMENT : 0, end = r->end + w->end + (w->rows ? rows : w->scattered ? w->tile / STORED : 0);
-    double tile = trips * trip + (how.pingpong ? 2 * (EXPOSED * w->end + EXPOSED_ROWS * rows) : 0), own = r->end + 2 * (w->end + rows), both = (tile + own) / 2;      // by half of the threads
+    double one = fmax(1, w->threads / 128.0);                                        // a group alone: of the end's time by all
+    double tile = trips * trip + (how.pingpong ? one * EXPOSED * w->end + 2 * EXPOSED_ROWS * rows : 0), own = r->end + one * w->end + 2 * rows, both = (tile + own) / 2;
     Deal deal = how.dealt ? dealt_evenly(w, t) : (Deal){0};
     double evenly = deal.tiles > 0 ? (programs - deal.tiles) / sms * tile + deal.share * trip * ASTRAY : rounds * tile;
     double at_once = deal.tiles > 0 ? sms : blocks < sms ? blocks : sms;
     double us = how.pingpong ? rounds * (tile > both ? tile : both) : evenly + ends * end + last + deal.join;
     us = beside_us(&l, us, memory_us(&l, at_once));
-    if (how.pingpong) us += own + last;
+    if (how.pingpong) us += own + last - (w->in_graph && programs > sms ? TURNS_IN_GRAPH : 0);
     us = fmax(us, drawn_us(&l, at_once) + r->end + last);
     us += rounds * trips * r->barriers + (w->clocks && !how.walks ? (ends - 1) * (ANEW + w->turned_end) : 0);
     if (parts > 1) us += joins_us(&l, rounds);

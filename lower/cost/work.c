@@ -25,6 +25,9 @@ enum { DEEP = 12, ROWS_TOGETHER = 16, KEPT_STAGES = 2 };            // ops that 
 enum { PAIR_ROWS = 128, PAIR_COLUMNS = 224 };                      // tiles that gain by pairs of blocks: 64 x 192 lose a tenth, 128 x 256 half a percent
 enum { ACC_REGS = 160, ACC_ALL = 176, GATHER_REGS = 32, PROMOTED_REGS = 192, LEFT_REGS = 32 };      // a thread's: sums of one product, of all; addresses of rows that data names; a left operand that is turned in them
 enum { GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLUMNS = 128, GROUP_LEAST = 64 * 192, GROUP_STAGES = 4 };     // tiles of a group's own
+// .. and smaller ones in a graph, where what is behind the last tiles holds up the next launch: two for each multiprocessor, or with so much to compute, us.
+static const double BUSY = 0.5;
+enum { SMALL_COLUMNS = 64, SMALL_LEAST = 64 * 128, TWO_LEAST = 64 * 144 };
 enum { THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (hopper/bands.c); columns, where what follows takes registers
 
 bool number_of(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
@@ -187,7 +190,7 @@ static bool multiplied(Work *w, Facts *s, const Op *dot, const Shape *p, const T
     w->three |= p->three;
     w->columns = p->cols;
     if (operand_made(dot->in[p->turned], dot->parent) && read[p->turned] > 0) w->made += (double)p->rows * (double)x->k;
-    w->pingpong = !f8 && !p->turned && !p->three && !p->by_threads && !p->rowed && p->cols >= GROUP_COLUMNS && p->rows * p->cols >= GROUP_LEAST;
+    w->pingpong = !f8 && !p->turned && !p->three && !p->by_threads && !p->rowed;
     if (p->turned && !across && w->tile > TURNED_FREE) w->turned_end = (w->tile - TURNED_FREE) / (w->made > 0 ? TURNED_MADE : TURNED);
     w->alone |= (p->cols != x->n && !across) || p->cols < 64;
     w->clocks += (double)(p->rows / 64) * (double)(x->k * bytes / 32) * each * (p->groups > 1 ? 1 : ALONE) * (p->thrice ? 3 : 1);
@@ -402,8 +405,10 @@ static bool tensors(Work *w, const Fn *f, const int64_t *dims, bool *odd) {
 // Ways to launch it that there are.
 static void ways(Work *w, const Target *t, Fn *f, bool simple, bool numbered, int products) {
     const double room = t->smem_block - SLOTS_BYTES;
-    bool turns = w->pingpong && products == 1 && end_fits(w, w->loop);
-    w->keeps = turns && simple && w->trips == 1 && w->left > 0 && w->right > 0 && w->made <= 0 && w->right + KEPT_STAGES * w->left <= room;
+    bool large = w->columns >= GROUP_COLUMNS && w->tile >= GROUP_LEAST, two = w->tile >= TWO_LEAST && w->programs <= 2 * (int64_t)t->sms;
+    bool small = w->in_graph && w->columns >= SMALL_COLUMNS && (two || (w->tile >= SMALL_LEAST && w->end > BUSY));
+    bool turns = w->pingpong && (large || small) && products == 1 && end_fits(w, w->loop);
+    w->keeps = turns && large && simple && w->trips == 1 && w->left > 0 && w->right > 0 && w->made <= 0 && w->right + KEPT_STAGES * w->left <= room;
     w->pingpong = turns && (simple || w->several) && numbered && GROUP_STAGES * (w->bytes + w->low) <= room - w->behind;
     w->splits = !w->three && simple && split_refusal(f) == NULL;
 }
@@ -420,7 +425,7 @@ static bool products_of(Work *w, const Target *t, Facts *s, const int64_t *dims,
 // Loops before the last one: as many trips more, and what a trip is in the mean.
 static bool earlier_loops(Work *w, const Target *t, Facts *s, const int64_t *dims, const Fn *f) {
     for (const Op *op = f->body.first; op != w->loop; op = op->next) {
-        Work o = {.loop = op, .wide = w->wide, .several = true, .outer = 1};
+        Work o = {.loop = op, .wide = w->wide, .several = true, .outer = 1, .in_graph = w->in_graph};
         int64_t lo, hi, step;
         int products;
         if (op->code != OP_T_for || !multiplies(op) || !together(op, w->loop)) continue;
@@ -437,14 +442,14 @@ static bool earlier_loops(Work *w, const Target *t, Facts *s, const int64_t *dim
     return true;
 }
 
-bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w) {
+bool work_of(Fn *f, const Target *t, const int64_t *dims, bool in_graph, Work *w) {
     const Op *nest = NULL;
     bool guarded = false, odd = false, several;
     const Op *loop = loop_of(f, &nest, &guarded, &several);
     Facts *s = facts_new(f);
     int64_t lo, hi, step, last;
     int products = 0;
-    *w = (Work){.loop = loop, .several = several, .wide = t->has_wgmma, .outer = 1};
+    *w = (Work){.loop = loop, .several = several, .wide = t->has_wgmma, .outer = 1, .in_graph = in_graph};
     if (!loop || !number_of(s, loop->in[0], dims, &lo) || !number_at_most(s, loop->in[1], dims, nest != NULL, &hi) || !number_of(s, loop->in[2], dims, &step) || step < 1) return false;
     if (nest && !outer_trips(w, s, dims, nest)) return false;
     w->merged = merge_of(loop) != NULL;

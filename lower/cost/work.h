@@ -61,11 +61,12 @@ typedef struct Work {
     double  left, right;            // bytes of a trip, by side, where they come by plain loads; and tiles along the columns and the rows (0: unknown)
     int64_t across, down;
     double  outside;                // of the rows that a trip brings, those past the tensor's end
+    bool    in_graph;               // begins before the launch ahead of it has ended
     bool    alone, narrow;          // a block to a program, as tiles that TMA does not store need; rows that TMA does not fetch
 } Work;
 
 // work.c. False: no kernel that is known, or its tile is not for this target.
-bool work_of(Fn *f, const Target *t, const int64_t *dims, Work *w);
+bool work_of(Fn *f, const Target *t, const int64_t *dims, bool in_graph, Work *w);
 bool number_of(Facts *s, const Val *v, const int64_t *dims, int64_t *out);
 
 // operand.c
