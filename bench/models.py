@@ -5,9 +5,10 @@ torch.compile with CUDA graphs (`reduce-overhead`; --mode names others, several 
 convolutions channels-last, BERT with its attention mask. Times are the least and the median of 20 replays between events, as tkc run --profile takes them. `roofline` is what the plan's
 bytes and products would take at the peak, as part of the time; `cold` is a whole process without caches, from the model's file
 to results, its random weights made and copied among it; `warm` the same again with the caches, ours and the driver's, and `weights`
-what `--time` says that it waited for them. --keep=FOLDER keeps the tables of --profile and --time.
+what `--time` says that it waited for them. --keep=FOLDER keeps the tables of --profile and --time; --fixed gives a batch that has a name its size for good
+(tkc --fix), as torch.compile does.
 
-    python3 bench/models.py --models=../shared/models/full [--tkc=build/tkc] [--mode=reduce-overhead,max-autotune] [--only=gpt2_b1,..] [--no-peer]
+    python3 bench/models.py --models=../shared/models/full [--tkc=build/tkc] [--mode=reduce-overhead,max-autotune] [--only=gpt2_b1,..] [--no-peer] [--fixed]
 """
 import os, re, subprocess, sys, tempfile, time
 
@@ -23,6 +24,7 @@ CASES = {  # name: folder, arguments, peer, batch
     "vit_b1": ("vit_b16", ["x=random:f32[1,3,224,224]"], "vit", 1),
     "vit_b32": ("vit_b16", ["x=random:f32[32,3,224,224]"], "vit", 32),
 }
+NAMED = ("resnet50", "vit_b16")                      # their batch has a name
 SCALE = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -101,7 +103,7 @@ def theirs(make, inputs, batch, mode):
 
 
 def main():
-    tkc, models, modes, only, peer, keep = "build/tkc", "../shared/models/full", ["reduce-overhead"], list(CASES), True, None
+    tkc, models, modes, only, peer, keep, fixed = "build/tkc", "../shared/models/full", ["reduce-overhead"], list(CASES), True, None, False
     for a in sys.argv[1:]:
         k, _, v = a.partition("=")
         if k == "--tkc": tkc = v
@@ -110,6 +112,7 @@ def main():
         elif k == "--only": only = v.split(",")
         elif k == "--keep": os.makedirs(keep := v, exist_ok=True)        # a folder for the tables of --profile
         elif k == "--no-peer": peer = False
+        elif k == "--fixed": fixed = True
         else: sys.exit(__doc__)
     known, product = {}, []
     if peer:
@@ -120,6 +123,7 @@ def main():
     print(f"{'model':14s} {'tk':>9s} {'PyTorch':>9s} {'median':>9s} {'ratio':>6s} {'launches':>8s} {'roofline':>8s} {'cold s':>7s} {'warm s':>7s} {'weights':>7s} {'their compile s':>15s}")
     for name in only:
         folder, args, which, batch = CASES[name]
+        if fixed and folder in NAMED: args = args + [f"--fix=batch={batch}"]
         try:
             us, launches, roof, cold, warm, weights = ours(tkc, f"{models}/{folder}", args, f"{keep}/{name}" if keep else None)
             runs = [theirs(*known[which], batch, mode) for mode in modes] if peer else [(0, 0, 0)]

@@ -6,6 +6,7 @@
 // A model is written as a program first and is a graph like any other from then on. Tensors in device memory are used
 // where they lie; those of the host have a place on the device that grows with them and stays the graph's.
 
+#include "graph/ix/ix.h"
 #include "runtime/api_internal.h"
 
 #include <stdlib.h>
@@ -47,8 +48,11 @@ static void describe_ports(tkc_graph *g) {
 static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err) {
     GTensor   *in = checked_alloc(sizeof *in * (size_t)(o->nknown + 1));
     OnnxGiven *given = checked_alloc(sizeof *given * (size_t)(o->nknown + 1));
+    OnnxSize  *fixed = checked_alloc(sizeof *fixed * (size_t)(o->nfixed + 1));
     OnnxImport how = {.given = given,
                       .ngiven = o->nknown,
+                      .fixed = fixed,
+                      .nfixed = o->nfixed,
                       .dtype = o->dtype ? api_elem(o->dtype) : EL_none,
                       .dtype_io = o->dtype_io,
                       .tf32 = o->tf32,
@@ -66,6 +70,10 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
         for (int d = 0; d < t->rank; d++) in[i].bytes *= (size_t)(in[i].shape[d] = t->dims[d]);
         given[i] = (OnnxGiven){o->known[i].name ? o->known[i].name : "", &in[i]};
     }
+    for (int i = 0; i < o->nfixed && fine; i++) {
+        fixed[i] = (OnnxSize){o->fixed[i].name ? o->fixed[i].name : "", o->fixed[i].size};
+        if (fixed[i].size < 0 || fixed[i].size > IX_DIM_MAX) fine = false, buf_printf(err, "`%s` cannot be fixed to %lld", fixed[i].name, (long long)fixed[i].size);
+    }
     g->model = fine ? onnx_read(path, err) : NULL;
     if (g->model && how.dtype != EL_none && how.dtype != EL_bf16 && how.dtype != EL_f16)
         fine = false, buf_puts(err, "a model can be of bf16 or f16, or as it is written");
@@ -76,6 +84,7 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
     g->stages = g->program.stages;
     free(in);
     free(given);
+    free(fixed);
     return fine;
 }
 
@@ -102,8 +111,8 @@ tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_op
     *out = NULL;
     API_NEEDS(ctx);
     API_NEEDS(path);
-    bool model = text_ends(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->tf32 || o->donate || o->nknown;
-    if (!model && for_models) return api_refused("%s is no model: dtype, tf32, donate and known are for those", path);
+    bool model = text_ends(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->tf32 || o->donate || o->nknown || o->nfixed;
+    if (!model && for_models) return api_refused("%s is no model: dtype, tf32, donate, known and fixed are for those", path);
     if (o->nknown < 0 || (o->nknown && !o->known)) return api_refused("tkc_graph_load: `known` is NULL");
     tkc_graph *g = checked_alloc(sizeof *g);
     *g = (tkc_graph){.ctx = ctx, .arena = arena_new()};

@@ -184,6 +184,8 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
 
 typedef struct tkc_graph tkc_graph;
 
+typedef struct tkc_size { const char *name; int64_t size; } tkc_size;     // of a dimension
+
 typedef struct tkc_graph_options {           // zeros are the defaults
     const char *graph;                       // of a .tk file with several
     int         random_weights;              // make up the weights that no file has
@@ -193,6 +195,8 @@ typedef struct tkc_graph_options {           // zeros are the defaults
     int         donate;                      // models: results take over the memory of inputs that they extend or update
     const tkc_arg *known; int nknown;        // models: inputs whose values decide shapes; they are no inputs any more
     int         tf32;                        // models: products of f32 are single ones of tf32 (10 bits), not three (21)
+    // models: sizes that dimensions of inputs, by their names there, have for good: the program is for these alone, and faster
+    const tkc_size *fixed; int nfixed;
 } tkc_graph_options;
 
 typedef enum tkc_mode { TKC_IN = 0, TKC_OUT = 1, TKC_INOUT = 2 } tkc_mode;

@@ -394,6 +394,7 @@ int main_emit(const Options *opt) {
     const char *model = opt->dtype != NULL    ? "--dtype"
                         : opt->dtype_io       ? "--dtype-io"
                         : opt->donate         ? "--donate"
+                        : opt->fix.n > 0      ? "--fix"
                         : opt->arg.n > 0      ? "--arg"
                         : opt->random_weights ? "--random-weights"
                                               : NULL;

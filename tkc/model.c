@@ -1,14 +1,16 @@
 // Models: FILE.onnx --emit=graph, run FILE.onnx, diff FILE.onnx, check-onnx FOLDER. All of it is runtime/; this is what
 // the command line says.
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "graph/ix/ix.h"
 #include "runtime/model.h"
 #include "tkc/tkc.h"
 
-enum { MAX_ARGS = 1024 };
+enum { MAX_ARGS = 1024, MAX_FIXED = 64 };
 
 static bool tf32(const Options *opt) { return opt->dtype != NULL && strcmp(opt->dtype, "tf32") == 0; }
 
@@ -23,7 +25,28 @@ bool is_model(const Options *opt) {
 typedef struct Args {
     RunArg at[MAX_ARGS];
     int n;
+    OnnxSize fixed[MAX_FIXED];
+    int nfixed;
 } Args;
+
+// --fix=NAME=SIZE
+static int read_fixed(const Options *opt, Args *a) {
+    for (int i = 0; i < opt->fix.n; i++) {
+        const char *text = opt->fix.at[i], *sign = strrchr(text, '=');
+        char *end = NULL;
+        if (sign == NULL || sign == text) return wrong_use("--fix %s: NAME=SIZE is wanted", text);
+        errno = 0;
+        long long size = strtoll(sign + 1, &end, 10);
+        if (end == sign + 1 || *end != '\0' || errno != 0 || size < 0 || size > IX_DIM_MAX) return wrong_use("--fix %s: `%s` is no size", text, sign + 1);
+        if (a->nfixed == MAX_FIXED) return wrong_use("--fix: more than %d dimensions", MAX_FIXED);
+        char *name = checked_alloc((size_t)(sign - text) + 1);
+        memcpy(name, text, (size_t)(sign - text));
+        for (int k = 0; k < a->nfixed; k++)
+            if (strcmp(a->fixed[k].name, name) == 0) { free(name); return wrong_use("--fix %s: it is given twice", text); }
+        a->fixed[a->nfixed++] = (OnnxSize){name, size};
+    }
+    return DONE;
+}
 
 static int read_args(const Options *opt, Args *a) {
     int operands = opt->operands.n - 1, given = operands + opt->arg.n, words = given + opt->save.n;
@@ -41,8 +64,11 @@ static int read_args(const Options *opt, Args *a) {
     return status;
 }
 
-static OnnxImport import_asked(const Options *opt) {
+// a: NULL where nothing can be fixed
+static OnnxImport import_asked(const Options *opt, const Args *a) {
     return (OnnxImport){.random_weights = opt->random_weights,
+                        .fixed = a != NULL ? a->fixed : NULL,
+                        .nfixed = a != NULL ? a->nfixed : 0,
                         .dtype = dtype(opt),
                         .dtype_io = opt->dtype_io,
                         .tf32 = tf32(opt),
@@ -57,8 +83,10 @@ static int with_model(const Options *opt, ModelAct *act, void *call) {
     Args *a = checked_alloc(sizeof *a);
     Buf err = {0};
     int status = read_args(opt, a);
+    if (status == DONE) status = read_fixed(opt, a);
     if (status == DONE) status = act(opt, a, call, &err);
     for (int i = 0; i < a->n; i++) arg_free(&a->at[i]);
+    for (int i = 0; i < a->nfixed; i++) free((char *)a->fixed[i].name);
     free(a);
     buf_free(&err);
     return status;
@@ -67,7 +95,7 @@ static int with_model(const Options *opt, ModelAct *act, void *call) {
 static int emit_graph(const Options *opt, Args *a, void *call, Buf *err) {
     (void)call;
     Buf text = {0};
-    ModelOptions how = {.import = import_asked(opt)};
+    ModelOptions how = {.import = import_asked(opt, a)};
     const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : "tk";
     bool ok = strcmp(stage, "graph") == 0
                   ? model_print_graph(path, a->at, a->n, &how, &text, err)
@@ -101,7 +129,7 @@ static int run(const Options *opt, Args *a, void *run_call, Buf *err) {
                         .where = {.ordinal = (int)opt->gpu, .driver = opt->driver},
                         .profile = wants_profile(opt) ? &profile : NULL,
                         .device = opt->device,
-                        .import = import_asked(opt)};
+                        .import = import_asked(opt, a)};
     call->opening = NULL;
     bool fine = model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err);
     int status = !fine ? fail("%s", err->p) : write_profile(opt, &profile) ? DONE : FAILED;
@@ -134,7 +162,7 @@ int main_check_onnx(const Options *opt) {
     CheckOnnxOptions check = {
         .device = opt->device,
         .filter = opt->filter,
-        .import = import_asked(opt),
+        .import = import_asked(opt, NULL),
         .verbose = opt->verbose,
         .relative_to_output = opt->relative_to != NULL && strcmp(opt->relative_to, "output") == 0,
         .to = stdout,
@@ -145,7 +173,9 @@ int main_check_onnx(const Options *opt) {
     return check_onnx(opt->operands.at, opt->operands.n, &check, &counts) ? DONE : FAILED;
 }
 
-static int diff(const Options *opt, Args *a, void *how, Buf *err) {
+static int diff(const Options *opt, Args *a, void *call, Buf *err) {
+    DiffOptions *how = call;
+    how->import = import_asked(opt, a);
     DiffResult r = model_diff(opt->operands.at[0], a->at, a->n, how, err);
     return r == DIFF_AGREE ? DONE : r == DIFF_PART ? FAILED : fail("%s", err->p);
 }
@@ -156,7 +186,6 @@ int main_diff(const Options *opt) {
                        .where = {.ordinal = (int)opt->gpu, .driver = opt->driver},
                        .item = opt->graph,
                        .data = opt->data,
-                       .import = import_asked(opt),
                        .verbose = opt->verbose,
                        .to = stdout};
     if (!is_model(opt)) return wrong_use("no model was given; see tkc diff --help");

@@ -86,6 +86,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "of a model: weights and what is kept in memory are of this type, products sum in f32; tf32: f32 in memory, products of it with 10 bits") \
     X(0,   dtype_io,  FLAG,   "",                                                          C_EMIT | C_RUN, \
       "with --dtype: inputs and outputs of the model are, too") \
+    X(0,   fix,       LIST,   "NAME=SIZE",                                                 C_EMIT | C_RUN | C_DIFF, \
+      "of a model: a dimension of its inputs, by its name there, has this size for good; the program is for it alone, and faster; may be given again") \
     X(0,   donate,    FLAG,   "",                                                          C_EMIT | C_RUN | C_ONNX | C_DIFF, \
       "of a model: results take over the memory of inputs that they extend or update (key-value caches), where nothing needs the old values") \
     X(0,   profile,   FLAG,   "",                                                          C_RUN, \

@@ -190,6 +190,7 @@ int main_run(const Options *opt) {
     if (launch != NULL && !is_ptx(opt)) return wrong_use("--%s is for PTX: FILE.ptx; what tkc compiles knows its own", launch);
     if (is_model(opt)) return run_model(opt);
     if (opt->dtype != NULL || opt->dtype_io) return wrong_use("--dtype is for models: FILE.onnx");
+    if (opt->fix.n > 0) return wrong_use("--fix is for models: FILE.onnx; dimensions of a kernel or graph are --set");
     if (opt->device != NULL && strcmp(opt->device, "ref") == 0)
         return wrong_use("kernels do not run on the device ref: models do");
     static Run r;                                            // large, and there is one

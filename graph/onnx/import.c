@@ -562,6 +562,28 @@ static Ix read_sum(Import *im, const char *text, const GTensor *given, int d) {
     return fits ? a.e : NULL;
 }
 
+// The size that is fixed for a name; NULL: none is.
+static const OnnxSize *fixed_size(const Import *im, const char *name) {
+    for (int i = 0; i < im->how->nfixed; i++) {
+        if (strcmp(im->how->fixed[i].name, name) != 0) continue;
+        im->marks->fixed[i] = true;
+        return &im->how->fixed[i];
+    }
+    return NULL;
+}
+
+// False: one that no input has, and what there is.
+static bool fixed_are_known(const Import *im) {
+    Buf names = {0};
+    int unknown = 0;
+    while (unknown < im->how->nfixed && im->marks->fixed[unknown]) unknown++;
+    if (unknown == im->how->nfixed) return true;
+    for (int d = 0; d < ix_dim_count(im->g); d++) buf_printf(&names, "%s`%s`", names.n > 0 ? ", " : "", ix_dim_info(im->g, ix_dim_at(im->g, d))->name);
+    g_error(im->g, "no input has a dimension `%s`; %s%s", im->how->fixed[unknown].name, names.n > 0 ? "those that are open: " : "none of them is open", names.n > 0 ? names.p : "");
+    buf_free(&names);
+    return false;
+}
+
 // What a dimension of an input is: a number, or a name. A given tensor settles what must be settled.
 static Ix input_dim(Import *im, const char *input, int d, const DimProto *dim, const GTensor *given) {
     Graph *g = im->g;
@@ -577,8 +599,13 @@ static Ix input_dim(Import *im, const char *input, int d, const DimProto *dim, c
         const char *kept = arena_printf(im->marks->arena, "%s", name);
         vec_push(im->marks->arena, &im->marks->unnamed, kept);
     }
-    if (im->marks->given && given != NULL) return ix(g, given->shape[d]);
     const SameDim *same = same_as(im->marks, name);
+    const OnnxSize *size = fixed_size(im, name);
+    if (size == NULL && same != NULL && same->as != NULL) size = fixed_size(im, same->as);
+    if (size != NULL && given != NULL && given->shape[d] != size->size)
+        return g_error(g, "dimension %d, `%s`, is fixed to %lld, but %lld in the tensor given", d, size->name, (long long)size->size, (long long)given->shape[d]);
+    if (size != NULL) return ix(g, size->size);
+    if (im->marks->given && given != NULL) return ix(g, given->shape[d]);
     bool written = named && strpbrk(name, "+-*") != NULL && !im->how->donate;
     Ix sum = same != NULL && same->sum != NULL ? read_sum(im, same->sum, given, d) : same == NULL && written ? read_sum(im, name, given, d) : NULL;
     if (sum != NULL) return sum;
@@ -693,7 +720,7 @@ static bool import_graph(Import *im) {
         if (!input(im, v)) return false;
     }
     g_at(im->g, NULL);
-    return initializers(im, gp, true) && lower_nodes(im, gp->node, gp->n_node) && outputs(im, gp);
+    return fixed_are_known(im) && initializers(im, gp, true) && lower_nodes(im, gp->node, gp->n_node) && outputs(im, gp);
 }
 
 static bool import_once(Import *im) {
@@ -708,6 +735,7 @@ static bool import_once(Import *im) {
 static Graph *import_as_written(OnnxModel *m, OnnxImport *how, Buf *err) {
     Marks marks = {.arena = arena_new()};
     Graph *g = NULL;
+    marks.fixed = arena_alloc(marks.arena, sizeof *marks.fixed * (size_t)(how->nfixed + 1));
     const char *unusual = onnx_unusual_io(m);
     how->out_of_scope = unusual;
     how->bound = 0;

@@ -110,6 +110,7 @@ typedef struct Marks {                 // what must be bound, found so far; name
     bool all;                          // too many: bind whatever is given
     bool written;                      // loops are written out for the sizes given, whatever they are: one of them has no form else
     bool given;                        // all dimensions are those of the tensors given: with names the model is wrong
+    bool *fixed;                       // which of the sizes that are fixed an input has
 } Marks;
 
 typedef struct Import {

@@ -21,8 +21,11 @@ typedef struct OnnxGiven {             // a tensor for an input, by name
     const GTensor *tensor;             // data may be NULL: only type and shape are known
 } OnnxGiven;
 
+typedef struct OnnxSize { const char *name; int64_t size; } OnnxSize;       // a dimension by its name in the model; `x_0` where it has none
+
 typedef struct OnnxImport {
     const OnnxGiven *given; int ngiven;
+    const OnnxSize *fixed; int nfixed; // sizes that dimensions of inputs have for good: the graph is of these alone
     // EL_none: as the model has it; else products and what stays in memory are of this type
     Elem dtype;
     bool dtype_io;                     // .. inputs and outputs too

@@ -125,6 +125,34 @@ static void ports(void **state) {
     end(&w);
 }
 
+static int64_t past_alone(const char *name, const int64_t *with) { return strcmp(name, "past") == 0 ? with[0] : -1; }
+
+// A size for good: a number among the port's dimensions, and no other size is taken.
+static void fixed(void **state) {
+    (void)state;
+    World w = world("eval", NULL, STEP, &(tkc_graph_options){.fixed = (tkc_size[]){{"batch", 3}}, .nfixed = 1});
+    World any = world("eval", NULL, STEP, NULL);
+    tkc_port p;
+    tkc_graph *other;
+    FINE(tkc_graph_port(w.g, 1, &p));
+    assert_true(p.dims[0] == 3 && p.dims[2] == -1);
+    assert_null(p.dim_names[0]);
+    fill(&w, TKC_HOST, past_alone, (int64_t[]){5});
+    fill(&any, TKC_HOST, batch_and_past, (int64_t[]){3, 5});
+    FINE(tkc_graph_run(w.g, w.args, w.n, NULL));
+    FINE(tkc_graph_run(any.g, any.args, any.n, NULL));
+    const float *got = tensor_of(&w, "logits")->data, *want = tensor_of(&any, "logits")->data;
+    for (int i = 0; i < 3; i++) assert_true(got[i] - want[i] < 1e-5f && want[i] - got[i] < 1e-5f);
+    tensor_of(&w, "k0")->dims[0] = 2;
+    REFUSED(tkc_graph_run(w.g, w.args, w.n, NULL), TKC_BAD_ARGUMENT, "`k0` has 2 elements along dimension 0, not 3");
+    tensor_of(&w, "k0")->dims[0] = 3;
+    REFUSED(tkc_graph_load(w.ctx, STEP, &(tkc_graph_options){.fixed = (tkc_size[]){{"bach", 3}}, .nfixed = 1}, &other), TKC_BAD_SOURCE, "no input has a dimension `bach`; those that are open: `batch`, `past`");
+    REFUSED(tkc_graph_load(w.ctx, STEP, &(tkc_graph_options){.fixed = (tkc_size[]){{"batch", -1}}, .nfixed = 1}, &other), TKC_BAD_SOURCE, "`batch` cannot be fixed to -1");
+    REFUSED(tkc_graph_load(w.ctx, EXAMPLES "/mlp.tk", &(tkc_graph_options){.fixed = (tkc_size[]){{"batch", 3}}, .nfixed = 1}, &other), TKC_BAD_ARGUMENT, "is no model");
+    end(&w);
+    end(&any);
+}
+
 // ---- a file ---------------------------------------------------------------------------------------
 
 static void programs(void **state) {
@@ -371,7 +399,7 @@ static void fake_gpu(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ports), cmocka_unit_test(programs), cmocka_unit_test(steps_in_place), cmocka_unit_test(any_sizes), cmocka_unit_test(any_steps),
+        cmocka_unit_test(ports), cmocka_unit_test(fixed), cmocka_unit_test(programs), cmocka_unit_test(steps_in_place), cmocka_unit_test(any_sizes), cmocka_unit_test(any_steps),
         cmocka_unit_test(peak), cmocka_unit_test(lengths_on_a_gpu), cmocka_unit_test(fake_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
