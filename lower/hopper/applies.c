@@ -354,10 +354,20 @@ static const char *find_loops(Hop *h) {
     return NULL;
 }
 
+// By itself, or for a loop around it.
+static bool left_early(const Op *loop) {
+    const Region *r = loop->reg[0];
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) {
+        const Op *target = op_target(op);
+        if (target && !op_inside(target, r)) return true;
+    }
+    return false;
+}
+
 static const char *products_of_loop(Hop *h) {
+    if (left_early(h->loop)) return "the loop has a break";
     for (Op *op = h->loop->reg[0]->first; op; op = op->next) {
         for (int i = 0; i < op->nreg; i++) if (has_products(op->reg[i])) return "a product is in an inner loop or branch";
-        if (op->code == OP_T_break || op->code == OP_T_continue) return "the loop has a break";
         if (op->code != OP_T_dot) continue;
         if (h->np - h->from == MAX_DOTS) return "the loop has too many products";
         const char *why = product_of(h, &h->p[h->np++], op);

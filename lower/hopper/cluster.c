@@ -18,6 +18,15 @@ static int refuse(Hop *h, const char *why) {
     return 1;
 }
 
+// Both blocks of a cluster make the last of an odd number of programs: what does more than store is done twice.
+static bool does_more_than_store(const Fn *f) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
+        if (op->code == OP_T_atomic || op->code == OP_T_print) return true;
+        if (op->code == OP_T_store && f->launch->params[op->in[0]->def->imm].mode == PM_INOUT) return true;
+    }
+    return false;
+}
+
 static bool divides(const Operand *o, int blocks) {            // into whole chunks of columns, else into rows by eights
     int64_t chunks = o->columns * elem_bytes(o->a.elem) / o->swizzle;
     return chunks % blocks == 0 || axis_extent(o->outer) % (8 * blocks) == 0;
@@ -36,6 +45,7 @@ int hop_cluster(Hop *h) {
     if (!h->walk_bytes) return refuse(h, "they are for blocks that go from tile to tile");
     if (h->nloops > 1) return refuse(h, "its products are in several loops");
     if (h->keep) return refuse(h, "the right operand is kept");
+    if (does_more_than_store(h->f)) return refuse(h, "what the last program does would be done twice");
     if (h->nsources) return refuse(h, "their left operand is computed");
     if (hop_any_seen(h)) return refuse(h, "threads read an operand, too");
     if (hop_gathered_bytes(h, -1)) return refuse(h, "rows of an operand are gathered");

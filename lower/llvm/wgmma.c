@@ -38,6 +38,16 @@ static const Op *joined_wait(const Op *op) {
     return w && w->code == OP_T_wgmma_wait && w->nin == 1 && w->in[0] == op->out[0] ? w : NULL;
 }
 
+// Loops or branches before the wait: LLVM copies its values where they begin, so that they have to be there.
+static bool blocks_before_wait(const Op *op) {
+    bool blocks = false;
+    for (const Op *w = op->next; w; w = w->next) {
+        for (int i = 0; i < w->nin && w->code == OP_T_wgmma_wait; i++) if (w->in[i] == op->out[0]) return blocks;
+        blocks |= w->nreg > 0;
+    }
+    return false;
+}
+
 static const char *operand_type(Elem e) {
     switch (e) {
     case EL_bf16:   return "bf16";
@@ -82,7 +92,7 @@ static void tied_wgmma(Gen *g, Op *op) {
     if (ea != eb && elem_is_int(eb)) gen_need(g, offsetof(Target, has_wgmma_mixed));
     bool ints = o->type.elem == EL_i32, halves = elem_bytes(eb) == 2, in_regs = a->type.kind == TY_TILE;
     if (by_threads(op)) ice("a left operand by threads where groups take turns");
-    int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op) ? (int)joined_wait(op)->imm : -1;
+    int words = in_regs ? 4 * steps * blocks : 0, wait = joined_wait(op) ? (int)joined_wait(op)->imm : blocks_before_wait(op) ? 0 : -1;
     LLVMValueRef args[520];
     Buf text = {0}, cons = {0};
     if (in_regs) { db = da + words; }

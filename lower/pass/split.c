@@ -79,13 +79,17 @@ static const char *loop_of(Split *s, Op *loop) {
     return s->merge ? merged_of(s) : sums_of(s);
 }
 
+// What stands before the loop is done by each part.
+static const char *taken_apart(Split *s, Op *loop) {
+    for (const Op *op = s->f->body.first; op && op != loop; op = op->next)
+        if (effects_inside(op)) return "something is stored before the loop";
+    return loop_of(s, loop);
+}
+
 const char *split_applies(Split *s) {
     Op *loop = s->f->body.first;
     while (loop && loop->code != OP_T_for) loop = loop->next;
-    if (!loop) return "no loop stands outside of other loops and branches";
-    for (const Op *op = s->f->body.first; op != loop; op = op->next)
-        if (effects_inside(op)) return "something is stored before the loop";
-    return loop_of(s, loop);
+    return loop ? taken_apart(s, loop) : "no loop stands outside of other loops and branches";
 }
 
 const char *split_refusal(Fn *f) {
@@ -338,7 +342,7 @@ static void hand_over(Split *s, Val *tile, Val *part, int64_t parts) {
 
 const char *slices_refusal(Fn *f, Op *loop) {
     Split s = {.f = f};
-    return loop_of(&s, loop);
+    return taken_apart(&s, loop);
 }
 
 void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices) {
