@@ -59,13 +59,22 @@ static int passing(State *s, const Node *n) {
         bool number = f->kind == F_MAP && !f->beside.n && n->rank == 0 && f->root->rank == 0 && n->kind == G_ew;
         if ((heavy || s->result[n->id]) && !row && !made && !number) continue;
         if (f->kind == F_SCATTER || f->kind == F_PRODUCT || f->anchor || fuse_makes_part(s, f) || !fuse_covers(s, n, f, p->at.at[i].coord, all)) continue;
-        bool cycle = false;                                  // .. or gathered from by the same kernel
+        bool cycle = false, again = heavy || s->result[n->id];   // .. or gathered from by the same kernel, or made again where it is not to be
         for (uint32_t k = 0; k < p->at.n; k++)
             cycle |= p->at.at[k].group != p->at.at[i].group ? fuse_depends(s, p->at.at[i].group, p->at.at[k].group, 0)
-                                                            : (fuse_used_axes(p->at.at[k].coord, n->rank) >> FIRST_VALUE) != 0;
+                                                            : (k != i && again) || (fuse_used_axes(p->at.at[k].coord, n->rank) >> FIRST_VALUE) != 0;
         if (!cycle) return (int)i;
     }
     return -1;
+}
+
+// Stored where that place is; computed again at others of the same group.
+static void made_passing(State *s, Node *n, int via, const char *why) {
+    Place p = s->places[n->id].at.at[via];
+    store(s, n, p.group, why);
+    s->f->passing[n->id] = p.coord;
+    for (uint32_t i = 0; i < s->places[n->id].at.n; i++)
+        if (s->places[n->id].at.at[i].group == p.group) fuse_push(s, n, p.group, s->places[n->id].at.at[i].coord);
 }
 
 // A group of the same rows that reduces them in passing and may store the result: a mean by the kernel of the variance.
@@ -130,7 +139,7 @@ static void own_group(State *s, Node *n, const char *why) {
     store(s, n, group, why);
     if (turned) {
         f->as = n;
-        fuse_push(s, root, group, axis);
+        fuse_place_add(s, root, group, axis);
         return;
     }
     if (n->kind == G_contract) f->place = copy_ixs(s->g, axis, count);
@@ -168,9 +177,7 @@ static void elementwise(State *s, Node *n) {
         own_group(s, n, why);
         return;
     }
-    Place p = s->places[n->id].at.at[via];
-    store(s, n, p.group, why);
-    fuse_push(s, n, p.group, p.coord);
+    made_passing(s, n, via, why);
 }
 
 // A view of a product that is all that is read of it, each element once: if it must be stored, then in this order. Channels' own products of f32 are
@@ -229,9 +236,7 @@ static void reduction(State *s, Node *n) {
     }
     const char *why = s->result[n->id] ? s->result[n->id] : n->reduce.tile ? "of one tile of a product's columns" : fuse_reduce_refused(s, n);
     if (why && passing_rows(s, n) >= 0) {
-        Place p = s->places[n->id].at.at[passing_rows(s, n)];
-        store(s, n, p.group, why);
-        fuse_push(s, n, p.group, p.coord);
+        made_passing(s, n, passing_rows(s, n), why);
     } else if (why) {
         own_group(s, n, why);
     } else {
@@ -415,6 +420,7 @@ Fusion *graph_fuse(Graph *g) {
     s.f->graph = g;
     s.f->maker = NEW_N(g->arena, int, n);
     s.f->stored = NEW_N(g->arena, bool, n);
+    s.f->passing = NEW_N(g->arena, const Ix *, n);
     s.f->why = NEW_N(g->arena, const char *, n);
     s.f->part = NEW_N(g->arena, FPart, n);
     s.f->begun = NEW_N(g->arena, int, n);

@@ -75,6 +75,7 @@ typedef struct Fusion {
     VEC(FGroup *) groups;        // in the order of launches
     int        *maker;           // by node id: the group, or -1
     bool       *stored;          // by node id: is it in memory (inputs and constants are not counted here)
+    const Ix  **passing;         // by node id of what its group makes on the way: where, by the root's axes; else NULL
     // by node id: why it is stored, in words; NULL: it is not, or nothing could be done about it
     const char **why;
     FPart      *part;            // by node id

@@ -13,8 +13,8 @@ enum { FLOAT4E2M1 = 23 };
 
 static Node *to_few_bits(Op *op, Node *x, Elem elem, int bits) {
     Graph *g = op->g;
-    Node *cut = g_i(g, elem, 8 - bits);
-    return g_ew2(g, EW_shr, g_ew2(g, EW_shl, g_cast(g, x, elem), cut), cut);
+    Node *cut = g_i(g, elem, 8 - bits), *whole = elem_is_float((Elem)x->elem) ? g_cast(g, x, EL_i32) : x;       // a kernel's floats saturate
+    return g_ew2(g, EW_shr, g_ew2(g, EW_shl, g_cast(g, whole, elem), cut), cut);
 }
 
 // 0, 0.5, 1, 1.5, 2, 3, 4, 6: steps of 0.5 below 2, of 1 below 4, of 2 above; to nearest even, saturating; NaN gives

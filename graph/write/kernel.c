@@ -110,6 +110,24 @@ static bool add_numbers(Kernel *k, const Ix *coord) {
     return true;
 }
 
+// What is made on the way, where it covers its memory: as it was computed there, or once more.
+static bool add_passing(Kernel *k, const Node *n, const Ix *coord) {
+    const Ix *place = k->f->passing[n->id];
+    Ix at[G_MAX_RANK];
+    int computed = 0;
+    const KMemo *only = NULL;
+    for (int i = 0; place && i < n->rank; i++) at[i] = ix_substitute(k->g, place[i], coord, k->fg->root->rank);
+    for (uint32_t i = 0; i < k->memo.n; i++) {
+        const KMemo *m = &k->memo.at[i];
+        if (m->node != n) continue;
+        if (place && (!n->rank || memcmp(m->coord, at, (size_t)n->rank * sizeof *at) == 0)) return add_store(k, n, m->coord);
+        only = m;
+        computed++;
+    }
+    if (computed == 1) return add_store(k, n, only->coord);
+    return place ? add_store(k, n, at) : g_error(k->g, "a value to be stored is not computed") != NULL;
+}
+
 // The root, what is made beside it, and what the kernel leaves in memory in passing, at the place where it is computed.
 bool k_add_stores(Kernel *k, const Ix *coord) {
     const Node *root = k->fg->root, *as = k->fg->as;
@@ -121,13 +139,8 @@ bool k_add_stores(Kernel *k, const Ix *coord) {
     if (!add_store(k, as ? as : root, as ? inverse : coord)) return false;
     for (uint32_t i = 0; i < k->fg->makes.n; i++) {
         const Node *n = k->fg->makes.at[i];
-        if (n == root || n == as || n->kind == G_proj || k_is_number(k, n)) continue;
-        bool found = is_beside(k->fg, n) && add_store(k, n, coord);
-        for (uint32_t m = 0; m < k->memo.n && !found; m++) {
-            if (k->memo.at[m].node != n) continue;
-            found = add_store(k, n, k->memo.at[m].coord);
-        }
-        if (!found) return g_error(k->g, "a value to be stored is not computed") != NULL;
+        if (n == (as ? as : root) || n->kind == G_proj || k_is_number(k, n)) continue;
+        if (!(n == root || is_beside(k->fg, n) ? add_store(k, n, coord) : add_passing(k, n, coord))) return false;
     }
     return add_numbers(k, coord);
 }
