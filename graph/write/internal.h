@@ -152,6 +152,9 @@ typedef struct Kernel {
     bool    needs_library;       // std/elementary.tk
     bool    numbers;             // dimensions that are inputs are scalars; else read from memory
     bool    in_head, sizes;      // of the text: parameters, grid; such a dimension stands there
+    bool    scalar;              // .. one that is a scalar parameter does
+    bool    unsized;             // what is whole has a length that only scalars say
+    bool    by_loops;            // .. so that whatever has no size is a loop where it may be one
 } Kernel;
 
 // write/expr.c
@@ -229,6 +232,7 @@ void   k_reset(Kernel *k);
 int64_t k_pow2(int64_t n);                                              // the power of two that is at least n
 int64_t k_times(int64_t a, int64_t b);                                  // at most what any tile could be
 bool   k_fits(Ix extent);                                               // a tile
+bool   k_whole(const Kernel *k, Ix extent);                             // is what has this length in a tile, rather than looped over?
 int64_t k_tile_of(Ix extent, int64_t least, int64_t most);
 Ix     k_part_extent(Graph *g, const Ix *shape, KPart p);
 void   k_spread(Graph *g, const Ix *shape, KPart p, Ix place, Ix *coord);   // coordinates of its axes, from one place in it

@@ -72,6 +72,7 @@ static void put_dim(Kernel *k, Buf *to, Ix e, int outer) {
     const char *name = g_dim_word(k->g, e);
     if (!seen) vec_push(k->arena, &k->dims, e), vec_push(k->arena, &k->named, name);
     if (k->in_head && dim->value) k->sizes = true;
+    if (!k_stands_alone(k, e, true)) k->scalar = true;
     buf_puts(to, name);
 }
 

@@ -16,7 +16,7 @@
 
 void k_reset(Kernel *k) {
     *k = (Kernel){.g = k->g, .arena = k->arena, .f = k->f, .group = k->group, .fg = k->fg, .numbers = k->numbers, .stepped = k->stepped,
-                  .reduces = k->reduces, .step = k->step, .turned = k->turned, .looped = k->looped, .looped_by = k->looped_by, .side = k->side};
+                  .reduces = k->reduces, .step = k->step, .turned = k->turned, .looped = k->looped, .looped_by = k->looped_by, .side = k->side, .by_loops = k->by_loops};
 }
 
 static const int64_t plenty = INT64_C(1) << 40;             // more than any tile: sizes beyond are all the same
@@ -45,6 +45,10 @@ void k_spread(Graph *g, const Ix *shape, KPart p, Ix place, Ix *coord) {
 // Does it fit a tile? Sizes that are not known are taken to: launches check it.
 bool k_fits(Ix extent) {
     return extent->kind == IX_CONST ? extent->value <= K_TILE_LIMIT : extent->hi <= K_TILE_LIMIT || extent->hi >= IX_DIM_MAX;
+}
+
+bool k_whole(const Kernel *k, Ix extent) {
+    return k_fits(extent) && extent != k->looped && ((k->side <= 1 && !k->by_loops) || extent->kind == IX_CONST);
 }
 
 int64_t k_tile_of(Ix e, int64_t least, int64_t most) {

@@ -19,6 +19,23 @@ static int without_sizes(const Kernel *k, int i) {
     return 1 << ALL / beside;
 }
 
+// .. of one whose length only a launch's scalars say: as many as a tile has room for, since longer ones cannot be launched.
+static int64_t most_of(const Kernel *k, int i) {
+    int64_t room = K_TILE_LIMIT, usual = without_sizes(k, i), known = k_pow2(k->axis[i].extent->hi);
+    for (int a = 0; a < k->naxes; a++) {
+        Ix extent = k->axis[a].extent;
+        if (k->axis[a].kind == A_TILE) room /= k->axis[a].by;
+        else if (k->axis[a].kind == A_FULL && a != i) room /= extent->kind == IX_CONST ? k_pow2(extent->value) : K_TILE_LIMIT;
+    }
+    if (room < usual) room = usual;
+    return known < room ? known : room;
+}
+
+static const char *block_of(const Kernel *k, int i, const char *name, const char *extent) {
+    return k->scalar ? arena_printf(k->arena, "%s = %" PRId64, name, most_of(k, i))
+                     : arena_printf(k->arena, "%s = next_pow2(%s) or %d", name, extent, without_sizes(k, i));
+}
+
 static void full_axes(Kernel *k, KScope *s) {
     for (int i = 0; i < k->naxes; i++) {
         const KAxis *a = &k->axis[i];
@@ -32,10 +49,12 @@ static void full_axes(Kernel *k, KScope *s) {
         }
         Buf e = {0};
         k->in_head = true;
+        k->scalar = false;
         k_put_ix(k, &e, a->extent, P_PLUS);
         k->in_head = false;
+        k->unsized |= k->scalar;
         const char *block = k_name(k, "BLOCK");
-        vec_push(k->arena, &k->blocks, (const char *)arena_printf(k->arena, "%s = next_pow2(%s) or %d", block, e.p, without_sizes(k, i)));
+        vec_push(k->arena, &k->blocks, block_of(k, i, block, e.p));
         buf_printf(s->to, "let %s = %s by %s;\n", a->name, e.p, block);
         buf_free(&e);
     }

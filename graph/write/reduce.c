@@ -39,7 +39,7 @@ static int reduced_axis(Kernel *k, const Node *n, bool all, Ix extent, uint64_t 
     int64_t side = k->side > 1 ? k->side : 1, by = extent == k->looped ? k->looped_by : 2048 / side;
     bool column = k->reduces == R_COLUMNS && extent->kind == IX_CONST && extent->value > COLUMN;
     bool shared_out = k->fg->root->rank == 0 && extent->kind != IX_CONST;        // all of a tensor, however large: a loop can have parts
-    bool full = !column && ((k_fits(extent) && extent != k->looped && (side == 1 || extent->kind == IX_CONST) && !shared_out) || arg);
+    bool full = !column && ((k_whole(k, extent) && !shared_out) || arg);
     if (full) return k_axis(k, A_FULL, extent, 0, "k");
     KAxis loop = {.kind = A_LOOP_TILE, .extent = extent, .by = column ? COLUMN / 2 : by};
     int beside = all && !arg ? loop_beside(k, n, &loop) : -1;

@@ -150,8 +150,6 @@ static bool stored_by_rows(const Kernel *k, KPart p) {
     return false;
 }
 
-static bool is_whole(const Kernel *k, Ix e) { return k_fits(e) && e != k->looped && (k->side == 1 || e->kind == IX_CONST); }
-
 // Columns of several axes too long for a tile are loops in one another: what of each is in the tile, the innermost having most. False: at most one is such.
 static bool loops_by(Kernel *k, const KPart *part, int n, int64_t *by) {
     int64_t room = K_TILE_LIMIT / k->side;
@@ -160,13 +158,13 @@ static bool loops_by(Kernel *k, const KPart *part, int n, int64_t *by) {
         Ix e = k_part_extent(k->g, k->fg->root->shape, part[i]);
         if (part[i].row) continue;
         if (e == k->looped) return false;
-        if (!is_whole(k, e)) loops++;
+        if (!k_whole(k, e)) loops++;
         else if (e->kind == IX_CONST) room = room / k_pow2(e->value) > 1 ? room / k_pow2(e->value) : 1;
     }
     for (int i = n; i-- > 0 && loops > 1;) {
         Ix e = k_part_extent(k->g, k->fg->root->shape, part[i]);
         int64_t size = e->kind == IX_CONST ? k_pow2(e->value) : FEW_LANES;
-        if (part[i].row || is_whole(k, e)) continue;
+        if (part[i].row || k_whole(k, e)) continue;
         by[i] = size < room ? size : room;
         room /= by[i];
     }
@@ -216,7 +214,7 @@ bool k_rows_with(Kernel *k, const KPart *part, int n) {
             if (e->kind == IX_CONST && k_pow2(e->value) < by) by = k_pow2(e->value);
             bool tiled = i == last_row;
             if (k->reduces != R_ROWS) by = tile[i], tiled = true;
-            KAxisKind kind = !part[i].row ? (is_whole(k, e) ? A_FULL : A_LOOP_TILE) : tiled && by > 1 ? A_TILE : A_GRID;
+            KAxisKind kind = !part[i].row ? (k_whole(k, e) ? A_FULL : A_LOOP_TILE) : tiled && by > 1 ? A_TILE : A_GRID;
             if (kind == A_LOOP_TILE) {
                 by = loops ? by_loop[i] : e == k->looped ? k->looped_by : room > 2048 ? 2048 : room;
                 room = room / by > 1 ? room / by : 1;

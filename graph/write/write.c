@@ -323,13 +323,22 @@ static const char *meaning(const Kernel *k, const char *text) {
 // A kernel, and what it is as text.
 typedef struct Item { Kernel *k; Buf text; const char *means; } Item;
 
-static bool build(Writer *w, int group, bool stepped, Item *to) {
+static bool build_as(Writer *w, int group, bool stepped, bool by_loops, Item *to) {
     Kernel *k = to->k = NEW(w->g->arena, Kernel);
-    *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = w->f->groups.at[group], .numbers = w->numbers, .stepped = stepped};
+    *k = (Kernel){.g = w->g, .arena = w->g->arena, .f = w->f, .group = group, .fg = w->f->groups.at[group], .numbers = w->numbers, .stepped = stepped, .by_loops = by_loops};
     if (!kernel_build(k)) return g_failed(w->g) ? false : g_error(w->g, "a kernel cannot be written") != NULL;
     to->text = (Buf){0};
     k_print(k, &to->text, "@");
-    to->means = meaning(k, to->text.p);
+    return true;
+}
+
+static bool build(Writer *w, int group, bool stepped, Item *to) {
+    if (!build_as(w, group, stepped, false, to)) return false;
+    if (to->k->unsized) {
+        buf_free(&to->text);
+        if (!build_as(w, group, stepped, true, to)) return false;
+    }
+    to->means = meaning(to->k, to->text.p);
     return true;
 }
 

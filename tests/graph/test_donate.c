@@ -85,6 +85,27 @@ static void extended(void **state) {
     graph_free(g);
 }
 
+// What goes over old and new rows is a loop: how many there are only a scalar says.
+static void reduced(void **state) {
+    (void)state;
+    begin();
+    Node *k = cache("k", P), *next = more(k, cache("x", ix(g, 1)));
+    g_output(g, "k_next", next);
+    g_output(g, "old", g_reduce(g, GR_sum, k, 2, false));
+    g_output(g, "all", g_reduce(g, GR_sum, next, 7, false));
+    g_output(g, "most", g_arg_reduce(g, GR_argmax, next, 1, false, false));
+    assert_true(graph_donate(g));
+    Buf text = {0}, err = {0};
+    if (!graph_write(g, NULL, &text, &err)) fail_msg("%s", err.p);
+    has(text.p, "for k in P by 2048");
+    has(text.p, "for k in B * 4 + B * P * 4 by 2048");
+    has(text.p, "<BLOCK = 2048>(");
+    assert_null(strstr(text.p, "next_pow2"));
+    buf_free(&text);
+    buf_free(&err);
+    graph_free(g);
+}
+
 // A size that something stored has: then the dimension is a number of the plan.
 static void still_a_size(void **state) {
     (void)state;
@@ -140,7 +161,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(extended), cmocka_unit_test(still_a_size),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(extended), cmocka_unit_test(reduced), cmocka_unit_test(still_a_size),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

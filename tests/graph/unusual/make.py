@@ -1224,6 +1224,22 @@ def windows(m):
     m.output(x)
 
 
+@case
+def spans(m):
+    """Reductions, scans and sorts over parts of dimensions that have names: no tensor has their lengths."""
+    x = m.floats("x", ["B", "T", 4], [2, 7, 4])
+    def part(first, end): return m.node("Slice", x, m.const(np.array([first])), m.const(np.array([end])), m.const(np.array([1])))
+    for v in (part(0, -1), part(0, 5), part(-3, 2 ** 40)):
+        m.output(m.node("ReduceMean", v, axes=[0, 1, 2]))
+        m.output(m.node("ReduceSum", v, m.const(np.array([1]))))
+        m.output(m.node("ArgMax", v, axis=1), 7)
+        m.output(m.node("ReduceMax", m.node("Softmax", v, axis=1), axes=[1]))
+        m.output(m.node("CumSum", v, m.const(np.array(1))))
+        m.output(m.node("TopK", v, m.const(np.array([2])), axis=1, outs=2)[0])
+        m.output(m.node("ReduceProd", v, axes=[1, 2], keepdims=0))
+    m.again(x=[3, 9, 4])
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or CASES:
         model = Model(name, OPSETS.get(name, 17))
