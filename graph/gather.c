@@ -214,6 +214,10 @@ Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord
     return node_intern(g, &node);
 }
 
+bool g_in_place(const Node *n) {
+    return n->op == GR_none || (n->op == GR_sum && (n->elem == EL_f32 || n->elem == EL_i32 || n->elem == EL_u32 || n->elem == EL_f64 || n->elem == EL_i64));
+}
+
 Node *g_scatter_elements(Graph *g, GReduce op, Node *data, Node *indices, Node *updates, int axis) {
     Ix coord[G_MAX_RANK];
     if (!data || !indices || !updates || !along(g, data, indices, axis, coord)) return NULL;

@@ -351,6 +351,7 @@ Node *g_wrap_index(Graph *g, Node *indices, Ix size);                    // i64;
 // sum, ..
 Node *g_scatter(Graph *g, GReduce op, Node *data, Node *updates, const Ix *coord, Node *const *index, int nindex,
                 bool checked);
+bool  g_in_place(const Node *scatter);                                   // stores and atomic sums; else each element is computed anew
 Node *g_scatter_elements(Graph *g, GReduce op, Node *data, Node *indices, Node *updates, int axis);
 Node *g_scatter_nd(Graph *g, GReduce op, Node *data, Node *indices, Node *updates);
 

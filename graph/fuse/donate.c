@@ -68,6 +68,7 @@ static const char *match(const Rewrite *w, int output, Pair *p) {
     if (p->input->kind != G_input || p->input->elem != result->elem) return "what it extends or updates is no input";
     for (uint32_t i = 1; i < r->nsrc; i++)
         if (r->src[i] == r->src[0]) return "it needs the input twice";
+    if (scatters && !g_in_place(r)) return "no atomic combines what meets at a place";
     if (scatters) return w->users[p->input->id] == 1 ? NULL : "another value needs the old elements of the input";
     p->axis = r->concat.axis;
     Ix dim = p->input->shape[p->axis];

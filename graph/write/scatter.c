@@ -100,12 +100,9 @@ static bool scattered(Kernel *k, const Node *n, const Ix *coord) {
 
 bool k_scatter(Kernel *k) {
     const Node *n = k->fg->root, *updates = n->src[1];
-    GReduce op = (GReduce)n->op;
-    bool atomic = op == GR_sum && (n->elem == EL_f32 || n->elem == EL_i32 || n->elem == EL_u32 || n->elem == EL_f64 ||
-                                   n->elem == EL_i64);
     Ix coord[G_MAX_RANK];
     k_reset(k);
-    if (op != GR_none && !atomic) return gathered(k);
+    if (!g_in_place(n)) return gathered(k);
     k->in_place = true;
     for (int i = 0; i < updates->rank; i++) {
         coord[i] = ix(k->g, 0);

@@ -147,16 +147,16 @@ static void refusals(void **state) {
     g_output(g, "z", more(k, cache("w", four)));
     refused("z", "another result has taken the input");
 
-    for (int reader = 0; reader < 2; reader++) {             // replaced elements: nobody may read the old ones
+    for (int reader = 0; reader < 3; reader++) {             // replaced elements: nobody may read the old ones
         begin();
         k = cache("k", P);
         Node *at = g_input(g, "at", EL_i64, 1, S(B)), *x = g_input(g, "x", EL_f32, 2, S(B, four));
         g_output(g, "y",
-                 g_scatter(g, GR_none, k, x, (Ix[]){ix_axis(g, 0, B), NULL, ix_axis(g, 1, four)},
+                 g_scatter(g, reader == 2 ? GR_max : GR_none, k, x, (Ix[]){ix_axis(g, 0, B), NULL, ix_axis(g, 1, four)},
                            (Node *[]){g_broadcast_to(g, at, 2, S(B, four), (int[]){0})}, 1, false));
-        if (reader) g_output(g, "z", g_reduce(g, GR_sum, k, 2, false));
+        if (reader == 1) g_output(g, "z", g_reduce(g, GR_sum, k, 2, false));
         assert_null(g_failed(g));
-        refused("y", reader ? "another value needs the old elements" : NULL);
+        refused("y", reader == 2 ? "no atomic combines" : reader ? "another value needs the old elements" : NULL);
     }
 }
 
