@@ -180,7 +180,7 @@ static KExpr *score(Kernel *k, const Attention *found, int queries) {
     if (has_mask && !(m.seen && (empty || sees_first(k, m.seen)))) return masked(k, &m);
     if (has_mask) {
         if (queries >= 0 && !shorten(k, m.seen, queries)) return NULL;
-        KExpr *x = to_base_2(k, m.score), *seen = k_sized(k, k_index(k, m.seen), EL_bool);
+        KExpr *x = to_base_2(k, m.score), *seen = k_truth(k, m.seen);
         k->base2 = true;
         return x ? k_text(k, "where($0, $1, -inf)", P_PRIMARY, EL_f32, seen, x, NULL) : NULL;
     }

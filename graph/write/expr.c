@@ -69,6 +69,11 @@ KExpr *k_index(Kernel *k, Ix e) {
                .op = E_INDEX, .expr = e, .elem = truth ? EL_bool : EL_index, .prec = P_OR2, .mask = k_mask_of(k, &e, 1)});
 }
 
+KExpr *k_truth(Kernel *k, Ix e) {
+    if (e->kind != IX_CONST) return k_sized(k, k_index(k, e), EL_bool);
+    return k_sized(k, k_number(k, g_int(e->value), NULL), EL_bool);
+}
+
 int k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name) {
     bool value = kind == A_VALUE;
     if (value ? k->nvalues == MAX_KAXES - KAXIS_VALUES : k->naxes == KAXIS_VALUES) {
@@ -121,7 +126,7 @@ static KExpr *view(Kernel *k, const Node *n, const Ix *coord) {
     GNum v;
     if (k_reads(k, src) && ix_among(pred, inside) && !g_scalar_value(src, &v))
         return load(k, src, at, !zero, n->view.fill);
-    KExpr *e = k_value(k, src, at), *p = k_sized(k, k_index(k, pred), EL_bool), *f = k_number(k, n->view.fill, n);
+    KExpr *e = k_value(k, src, at), *p = k_truth(k, pred), *f = k_number(k, n->view.fill, n);
     if (!e) return NULL;
     if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
     return k_text(k, "where($0, $1, $2)", P_PRIMARY, e->elem, p, e, f);
@@ -172,7 +177,7 @@ static KExpr *in_range(Kernel *k, const Ix *at, const Ix *shape, int rank) {
     for (int i = 0; i < rank; i++) {
         Ix known = is_value(at[i]) ? NULL : ix_in_range(k->g, at[i], shape[i]);
         if (known && ix_is(known, 1)) continue;
-        KExpr *one = known ? k_sized(k, k_index(k, known), EL_bool)
+        KExpr *one = known ? k_truth(k, known)
                            : k_text(k, "$0 >= 0 && $0 < $1", P_AND2, EL_bool, k->axis[at[i]->value].value,
                                     k_index(k, shape[i]), NULL);
         all = all ? k_text(k, "$0 && $1", P_AND2, EL_bool, all, one, NULL) : one;
@@ -240,7 +245,7 @@ static KExpr *concat(Kernel *k, const Node *n, const Ix *coord) {
         if (ix_is(before, 1)) all = e;
         else if (!ix_is(before, 0)) {
             Elem elem = e->elem == all->elem ? e->elem : EL_f32;
-            all = k_text(k, "where($0, $1, $2)", P_PRIMARY, elem, k_sized(k, k_index(k, before), EL_bool), e, all);
+            all = k_text(k, "where($0, $1, $2)", P_PRIMARY, elem, k_truth(k, before), e, all);
         }
     }
     return all;

@@ -165,6 +165,7 @@ bool   k_reads(const Kernel *k, const Node *n);                         // from 
 KExpr *k_expr(Kernel *k, KExpr proto);
 KExpr *k_number(Kernel *k, GNum v, const Node *n);                      // n: whose element type it has, may be NULL
 KExpr *k_index(Kernel *k, Ix e);
+KExpr *k_truth(Kernel *k, Ix e);                                        // .. as a condition
 KExpr *k_text(Kernel *k, const char *fmt, int prec, Elem elem, KExpr *a, KExpr *b, KExpr *c);
 KExpr *k_sized(Kernel *k, KExpr *e, Elem elem);                         // converted if it is something else
 int    k_axis(Kernel *k, KAxisKind kind, Ix extent, int64_t by, const char *name);   // its number

@@ -16,12 +16,12 @@ static KExpr *along_result(Kernel *k, const Ix *coord, Ix *uc) {
         if (!c || c->kind != IX_AXIS || uc[c->value]) continue;
         uc[c->value] = coord[i];
         Ix inside = ix_lt(k->g, coord[i], updates->shape[c->value]);
-        if (!ix_is(inside, 1)) match = both(k, match, k_index(k, inside));
+        if (!ix_is(inside, 1)) match = both(k, match, k_truth(k, inside));
     }
     return match;
 }
 
-// The updates that are meant for this element; false: they cannot be told.
+// The updates that are meant for this element (NULL: all of them); false: they cannot be told.
 static bool meant_for(Kernel *k, const Ix *coord, const Ix *uc, KExpr **match) {
     const Node *n = k->fg->root, *updates = n->src[1];
     Graph *g = k->g;
@@ -31,7 +31,7 @@ static bool meant_for(Kernel *k, const Ix *coord, const Ix *uc, KExpr **match) {
             Ix here = ix_eq(g, ix_substitute(g, n->at.coord[i], uc, updates->rank), coord[i]);
             if (!here) return false;
             if (ix_is(here, 1)) continue;
-            e = k_index(k, here);
+            e = k_truth(k, here);
         } else {
             KExpr *at = k_value(k, n->src[used++], uc);
             if (!at) return false;
@@ -39,7 +39,15 @@ static bool meant_for(Kernel *k, const Ix *coord, const Ix *uc, KExpr **match) {
         }
         *match = both(k, *match, e);
     }
-    return *match != NULL;
+    return true;
+}
+
+// What is reduced varies along all that it is reduced over: where neither the update nor its condition does, so does the condition.
+static KExpr *varies(Kernel *k, KExpr *match, const KExpr *u, const int *axis, int naxes) {
+    for (int i = 0; i < naxes; i++)
+        if (!((u->mask | (match ? match->mask : 0)) >> axis[i] & 1))
+            match = both(k, match, k_text(k, "$0 >= 0", P_EQUAL, EL_bool, k_index(k, k->axis[axis[i]].axis), NULL, NULL));
+    return match;
 }
 
 static bool gathered(Kernel *k) {
@@ -72,7 +80,9 @@ static bool gathered(Kernel *k) {
     KExpr *u = k_value(k, updates, uc), *x = k_value(k, n->src[0], coord);
     if (!u || !x) return false;
     const char *neutral = arena_printf(k->arena, "where($0, $1, %s as %s)", k_start((GReduce)n->op, wide), elem_name(wide));
-    KExpr *r = k_text(k, neutral, P_PRIMARY, wide, match, k_sized(k, u, wide), NULL);
+    KExpr *r = k_sized(k, u, wide);
+    match = varies(k, match, u, axis, naxes);
+    if (match) r = k_text(k, neutral, P_PRIMARY, wide, match, r, NULL);
     if (naxes) r = k_reduced(k, (GReduce)n->op, r, axis, naxes);
     int binds = n->op == GR_sum ? P_PLUS : n->op == GR_prod ? P_TIMES : P_PRIMARY;
     KExpr *v = k_sized(k, k_text(k, combine[n->op], binds, wide, k_sized(k, x, wide), r, NULL), elem);

@@ -13,7 +13,7 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 TYPES = {np.dtype(k): v for k, v in {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}.items()}
-CASES, OPSETS = {}, {"resized": 18, "windows": 18}
+CASES, OPSETS = {}, {"resized": 18, "windows": 18, "meeting": 18}
 
 
 class Model:
@@ -1238,6 +1238,24 @@ def spans(m):
         m.output(m.node("TopK", v, m.const(np.array([2])), axis=1, outs=2)[0])
         m.output(m.node("ReduceProd", v, axes=[1, 2], keepdims=0))
     m.again(x=[3, 9, 4])
+
+
+@case
+def meeting(m):
+    """Scatters that no atomic can combine, on axes of one and two elements, at places that are known."""
+    def scatter(shape, at, updates, how, axis):
+        x = m.floats(f"x{len(m.inputs)}", shape)
+        u = m.floats(f"u{len(m.inputs)}", np.shape(at)) if updates is None else m.const(np.full(np.shape(at), updates, "float32"))
+        m.output(m.node("ScatterElements", x, m.const(np.array(at)), u, reduction=how, axis=axis))
+    for how in ("max", "min", "mul"):
+        scatter([2], [1], 0.5, how, 0)
+        scatter([2], [1, 1, 1], None, how, 0)
+        scatter([2], [-1, -1], 1.5, how, 0)
+        scatter([1], [0], None, how, 0)
+        scatter([1], [0, 0, -1], 0.5, how, 0)
+        scatter([5, 2], [[1], [1]], 0.5, how, 1)
+        scatter([5, 2], [[1, 0], [4, 0]], None, how, 0)
+        scatter([5, 2], [[0, 0]], 0.5, how, 0)
 
 
 if __name__ == "__main__":
