@@ -24,6 +24,17 @@ Node *g_wrap_index(Graph *g, Node *indices, Ix size) {
     return g_where(g, g_ew2(g, EW_lt, i, g_i(g, EL_i64, 0)), g_ew2(g, EW_add, i, g_size(g, EL_i64, size)), i);
 }
 
+// .. of a dimension of this size; an error if what is known of them is outside of it.
+static Node *index_into(Graph *g, Node *indices, Ix size) {
+    int n = 0;
+    int64_t at, all;
+    const Ix *known = indices && size && ix_const(size, &all) ? g_known(g, indices, &n) : NULL;
+    for (int i = 0; known && i < n; i++)
+        if (ix_const(known[i], &at) && (at < -all || at >= all))
+            return g_error(g, "index %lld is out of range for a dimension of %lld", (long long)at, (long long)all);
+    return g_wrap_index(g, indices, size);
+}
+
 // An index value whose element is known as an expression of the axes.
 static Ix index_expr(const Node *n, Graph *g) {
     GNum v;
@@ -102,7 +113,7 @@ Node *g_gather_axis(Graph *g, Node *data, Node *indices, int axis) {
         coord[axis] = indices->rank ? ix_add(g, start, ix_muli(g, ix_axis(g, axis, shape[axis]), step)) : start;
         return g_view(g, data, rank, shape, coord, NULL, g_int(0));
     }
-    Node *wrapped = g_wrap_index(g, indices, data->shape[axis]);
+    Node *wrapped = index_into(g, indices, data->shape[axis]);
     int to[G_MAX_RANK];
     for (int i = 0; i < indices->rank; i++) to[i] = axis + i;
     Node *full = g_broadcast_to(g, wrapped, rank, shape, to);
@@ -118,7 +129,7 @@ static bool along(Graph *g, const Node *data, const Node *indices, int axis, Ix 
 Node *g_gather_elements(Graph *g, Node *data, Node *indices, int axis) {
     Ix coord[G_MAX_RANK];
     if (!data || !indices || !along(g, data, indices, axis, coord)) return NULL;
-    Node *w = g_wrap_index(g, indices, data->shape[axis]);
+    Node *w = index_into(g, indices, data->shape[axis]);
     return g_gather(g, data, indices->rank, indices->shape, coord, &w, 1, true, g_int(0));
 }
 
@@ -134,7 +145,7 @@ static int columns(Graph *g, const Node *data, Node *indices, int first, int ran
     for (int i = 0; i < lead; i++) at[i] = i;
     for (int c = 0; c < q; c++) {
         Node *column = g_squeeze(g, g_take_range(g, indices, lead, ix(g, c), 1, ix(g, 1)), 1u << lead);
-        to[c] = g_broadcast_to(g, g_wrap_index(g, column, data->shape[first + c]), rank, shape, at);
+        to[c] = g_broadcast_to(g, index_into(g, column, data->shape[first + c]), rank, shape, at);
     }
     return (int)q;
 }
@@ -225,7 +236,7 @@ Node *g_scatter_elements(Graph *g, GReduce op, Node *data, Node *indices, Node *
     for (int i = 0; i < indices->rank; i++) g_require(g, indices->shape[i], updates->shape[i]);
     for (int i = 0; i < data->rank; i++)
         if (coord[i]) coord[i] = ix_axis(g, i, updates->shape[i]);
-    Node *w = g_wrap_index(g, indices, data->shape[axis]);
+    Node *w = index_into(g, indices, data->shape[axis]);
     return g_failed(g) ? NULL : g_scatter(g, op, data, updates, coord, &w, 1, true);
 }
 
