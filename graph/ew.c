@@ -144,14 +144,13 @@ void cast_one(Elem from, Elem to, bool saturate, const void *in, void *out) {
     bool from_float = elem_is_float(from);
     if (from == EL_u64 && elem_is_float(to)) v = g_float((double)(uint64_t)v.i);
     if (!elem_is_int(to) || (!from_float && !saturate)) {
-        bool lost = to == EL_f8e5m2 && !saturate && from_float;
-        if (lost && (isinf(v.f) || fabs(v.f) >= 61440)) {    // past 57344 by half a step or more: infinity
-            *(uint8_t *)out = signbit(v.f) ? 0xfc : 0x7c;
+        double x = v.is_int ? (double)v.i : v.f;
+        if (to == EL_f8e5m2 && !saturate && fabs(x) >= 61440) {          // past 57344 by half a step or more: infinity
+            *(uint8_t *)out = x < 0 ? 0xfc : 0x7c;
             return;
         }
-        lost = to == EL_f8e4m3 && !saturate && from_float;
-        if (lost && !(fabs(v.f) <= 464)) {
-            *(uint8_t *)out = signbit(v.f) && !isnan(v.f) ? 0xff : 0x7f;
+        if (to == EL_f8e4m3 && !saturate && !(fabs(x) <= 464)) {
+            *(uint8_t *)out = x < 0 ? 0xff : 0x7f;
             return;
         }
         g_num_store(out, to, v);

@@ -26,7 +26,7 @@ static Node *to_float4(Op *op, Node *x) {
                          g_where(g, g_ew2f(g, EW_lt, a, 4), g_f(g, EL_f32, 1), g_f(g, EL_f32, 2)));
     Node *r = g_ew2f(g, EW_min, g_ew2(g, EW_mul, g_ew1(g, EW_round, g_ew2(g, EW_div, a, step)), step), 6);
     Node *y = g_where(g, g_ew2f(g, EW_lt, w, 0), g_ew1(g, EW_neg, r), r);
-    return g_cast(g, g_where(g, g_ew1(g, EW_isnan, w), g_f(g, EL_f32, -0.0), y), EL_f8e4m3);
+    return g_cast_saturate(g, g_where(g, g_ew1(g, EW_isnan, w), g_f(g, EL_f32, -0.0), y), EL_f8e4m3);
 }
 
 Node *op_cast_to(Op *op, Node *x, int type) {

@@ -207,10 +207,21 @@ static KExpr *gather(Kernel *k, const Node *n, const Ix *coord) {
     return k_text(k, "where($0, $1, $2)", P_PRIMARY, e->elem, inside, e, k_number(k, n->at.fill, n));
 }
 
+// `as` saturates to an f8. A cast that does not gives what is past the greatest number by half a step as the kind's NaN or infinity (cast_one).
+static const char *const f8_text[EL_COUNT] = {
+    [EL_f8e4m3] = "where(abs($0) > 464, bitcast<f8e4m3>(where($0 < 0, 255, 127) as u8), $0 as f8e4m3)",
+    [EL_f8e5m2] = "where(abs($0) >= 61440, bitcast<f8e5m2>(where($0 < 0, 252, 124) as u8), $0 as f8e5m2)",
+};
+
 static KExpr *cast(Kernel *k, const Node *n, const Ix *coord) {
     Elem from = (Elem)n->src[0]->elem, to = (Elem)n->elem;
     KExpr *e = k_value(k, n->src[0], coord);
     if (!e || e->elem == to) return e;
+    if (f8_text[to] && !n->cast.saturate) {
+        e = e->elem == EL_f64 ? e : k_sized(k, e, EL_f32);
+        e->uses++;
+        return k_text(k, f8_text[to], P_PRIMARY, to, e, NULL, NULL);
+    }
     if (e->elem == EL_none) return k_sized(k, k_sized(k, e, from), to);
     if (to == EL_bool) return k_text(k, "$0 != 0", P_EQUAL, EL_bool, e, NULL, NULL);
     if (elem_is_int(from) && n->cast.saturate) return k_sized(k, k_sized(k, e, EL_f64), to);

@@ -13,7 +13,7 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 TYPES = {np.dtype(k): v for k, v in {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "float64": 11}.items()}
-CASES, OPSETS = {}, {"resized": 18, "windows": 18, "meeting": 18}
+CASES, OPSETS = {}, {"resized": 18, "windows": 18, "meeting": 18, "past": 21}
 
 
 class Model:
@@ -1256,6 +1256,18 @@ def meeting(m):
         scatter([5, 2], [[1], [1]], 0.5, how, 1)
         scatter([5, 2], [[1, 0], [4, 0]], None, how, 0)
         scatter([5, 2], [[0, 0]], 0.5, how, 0)
+
+
+@case
+def past(m):
+    """f8 of what they cannot hold, without saturating: infinity of the kind that has it, NaN of the other."""
+    edges = [0, 1.1, 448, 464, 465, 470, 57344, 61439, 65536, 1e30, np.inf]
+    x = m.input("x", ["n"], np.array(edges + [-e for e in edges] + [np.nan], "float32"))
+    for kind in (17, 19):
+        m.output(m.node("Cast", m.node("Cast", x, to=kind, saturate=0), to=1))
+        m.weights.append(helper.make_tensor(f"zero{kind}", kind, [], [0]))
+        q = m.node("QuantizeLinear", x, m.const(np.float32(2)), f"zero{kind}", saturate=0)
+        m.output(m.node("DequantizeLinear", q, m.const(np.float32(2)), f"zero{kind}"))
 
 
 if __name__ == "__main__":
