@@ -22,9 +22,7 @@ bool k_along(Kernel *k) {
     KExpr *e = k_value(k, n->src[0], coord);
     if (!e) return false;
     if (e->elem == EL_none || e->elem == EL_index) e = k_sized(k, e, (Elem)n->elem);
-    // the same along the axis
-    if (!(e->mask >> at & 1))
-        e = k_text(k, "where($0 >= 0, $1, $1)", P_PRIMARY, e->elem, k_index(k, k->axis[at].axis), e, NULL);
+    e = k_varied(k, e, at);
     bool placed = false;                                     // then -0 and 0 are equal: the first comes first
     for (uint32_t i = 0; i < k->fg->makes.n; i++) placed |= k->fg->makes.at[i]->kind == G_proj && k->fg->makes.at[i]->proj.result == 1;
     if (n->kind == G_sort && placed && elem_is_float((Elem)n->elem))

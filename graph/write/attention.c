@@ -251,6 +251,7 @@ bool k_attention(Kernel *k) {
     k->score = score(k, &found, queries);
     k->b = k_value(k, b, cb);
     if (!k->score || !k->b) return false;
+    k->score = k_varied(k, k->score, k->keys);
     if (!k->bound) k->room = room_of(k, c->src[1], cb);
     uint64_t tile = 0;
     for (int i = 0; i < k->naxes; i++)

@@ -176,7 +176,9 @@ int    k_load_quotients(Kernel *k);                                     // how m
 KExpr *k_elementwise(Kernel *k, const Node *n, const Ix *coord);
 KExpr *k_gelu(Kernel *k, const Node *n, const Ix *coord);               // NULL: it is none
 KExpr *k_reduce(Kernel *k, const Node *n, const Ix *coord);
-KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);   // e over axes of the kernel that it varies along
+KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes);   // e over axes of the kernel
+KExpr *k_varied(Kernel *k, KExpr *e, int axis);                         // e as what has the axis
+KExpr *k_multiple(Kernel *k, KExpr *e, Elem elem, int axis);            // the sum of e along an axis that it is the same on
 KExpr *k_scores(Kernel *k, const Node *n, const Ix *coord);             // of an attention
 bool   k_is_number(const Kernel *k, const Node *n);                     // of a row of the product's tile (fuse/numbers.c)
 

@@ -102,6 +102,7 @@ static void product_loop(Kernel *k, KScope *s) {
     KScope loop = {&inside, k->trips[0], s, s->indent + 1};
     uint64_t axes = k->a->mask | k->b->mask;
     const char *along = loop_head(k, &head, k->trips[0]);
+    loop.indent -= !head.n;
     for (int i = 0; i < k->naxes; i++)
         if (!(loop.loops >> i & 1) && (k->axis[i].kind == A_TILE)) axes |= UINT64_C(1) << i;
     const char *tile = k_tile_axes(k, axes & ~loop.loops), *elem = elem_name(k->fg->anchor->contract.acc);
@@ -117,6 +118,7 @@ static void product_loop(Kernel *k, KScope *s) {
         head.n = inside.n = 0;
         loop = (KScope){&inside, k->trips[1 + i], s, s->indent + 1};
         along = loop_head(k, &head, k->trips[1 + i]);
+        loop.indent -= !head.n;
         add_product(k, &loop, along, k_sum_name[0], k->also[i][0], k->also[i][1]);
         put_loop(s, &head, &inside);
     }

@@ -138,6 +138,16 @@ static int stored_across(Graph *g, const FGroup *f) {
     return each && ix_is_const(each) && each->value >= MANY_ROWS && !functions ? first - nb : -1;
 }
 
+// A sum along a tile on which the left operand and each right one are the same is a multiple, without a loop; where some of the right ones vary, the left one
+// is made to.
+static void same_along(Kernel *k, uint64_t *trips, KExpr **left, uint64_t any, uint64_t every) {
+    uint64_t tile = tiles_of(k, *trips);
+    if (!tile || ((*left)->mask | every) & tile) return;
+    int axis = __builtin_ctzll(tile);
+    *left = any & tile ? k_varied(k, *left, axis) : k_multiple(k, *left, k->fg->anchor->contract.acc, axis);
+    if (!(any & tile)) *trips &= ~tile;
+}
+
 static bool product_by(Kernel *k, bool open);
 
 bool k_product(Kernel *k) { return product_by(k, true); }
@@ -199,14 +209,20 @@ static bool product_by(Kernel *k, bool open) {
     Elem acc = c->contract.acc;
     k->a = k_sized(k, k->a, by_dot ? (Elem)a->elem : acc);
     k->b = k_sized(k, k->b, by_dot ? (Elem)b->elem : acc);
+    uint64_t any = k->b->mask, every = any;
     for (int i = 0; i < k->nmore; i++) {
         k->more[i] = k_sized(k, k->more[i], by_dot ? (Elem)b->elem : acc);
         k->more[i]->uses++;
+        any |= k->more[i]->mask;
+        every &= k->more[i]->mask;
     }
-    for (int i = 0; i < 2 * k->nalso; i++) {
-        KExpr **e = &k->also[i / 2][i % 2];
-        *e = k_sized(k, *e, by_dot ? (Elem)a->elem : acc);
-        (*e)->uses++;
+    same_along(k, &k->trips[0], &k->a, any, every);
+    for (int i = 0; i < k->nalso; i++) {
+        KExpr **e = k->also[i];
+        for (int o = 0; o < 2; o++) e[o] = k_sized(k, e[o], by_dot ? (Elem)a->elem : acc);
+        same_along(k, &k->trips[1 + i], &e[0], e[1]->mask, e[1]->mask);
+        e[0]->uses++;
+        e[1]->uses++;
     }
     k->a->uses += 1 + k->nmore;
     k->b->uses++;

@@ -76,17 +76,27 @@ static bool reduced_at(Kernel *k, const Node *n, const Ix *coord, KExpr *proto, 
     return true;
 }
 
+KExpr *k_varied(Kernel *k, KExpr *e, int axis) {
+    if (e->mask >> axis & 1) return e;
+    e->uses++;
+    return k_text(k, "where($0 >= 0, $1, $1)", P_PRIMARY, e->elem, k_index(k, k->axis[axis].axis), e, NULL);
+}
+
+KExpr *k_multiple(Kernel *k, KExpr *e, Elem elem, int axis) {
+    return k_text(k, "$0 * $1", P_TIMES, elem, e, k_index(k, k->axis[axis].extent), NULL);
+}
+
 // Along axes that `e` is the same on, a sum is a multiple; what else is asked for is `e`, or is made to vary. `proto` keeps the axes that it varies along.
 static KExpr *same_along(Kernel *k, KExpr *e, GReduce op, Elem literal, KExpr *proto) {
     bool needs_place = op == GR_prod || op == GR_argmax || op == GR_argmin;
     Elem elem = e->elem == EL_none ? literal : e->elem;
     int varies = 0;
     for (int i = 0; i < proto->naxes; i++) {
-        const KAxis *a = &k->axis[proto->axes[i]];
-        bool same = !(e->mask >> proto->axes[i] & 1);
-        if (!same || needs_place) proto->axes[varies++] = proto->axes[i];
-        if (same && op == GR_sum) e = k_text(k, "$0 * $1", P_TIMES, elem, e, k_index(k, a->extent), NULL);
-        else if (same && needs_place) e = k_text(k, "$0 + 0 * $1", P_PLUS, elem, e, k_index(k, a->axis), NULL);
+        int  axis = proto->axes[i];
+        bool same = !(e->mask >> axis & 1);
+        if (!same || needs_place) proto->axes[varies++] = axis;
+        if (same && op == GR_sum) e = k_multiple(k, e, elem, axis);
+        else if (same && needs_place) e = k_varied(k, k_sized(k, e, elem), axis);
     }
     proto->naxes = varies;
     return e;
@@ -141,10 +151,14 @@ KExpr *k_reduce(Kernel *k, const Node *n, const Ix *coord) {
 }
 
 KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes) {
-    KExpr proto = {.op = E_REDUCE, .fmt = reduce_text[op], .prec = P_PRIMARY, .elem = e->elem, .naxes = naxes, .arg = {e}};
+    KExpr proto = {.op = E_REDUCE, .fmt = reduce_text[op], .prec = P_PRIMARY, .naxes = naxes};
     memcpy(proto.axes, axis, (size_t)naxes * sizeof *axis);
+    e = same_along(k, e, op, EL_f32, &proto);
+    if (!proto.naxes) return e;
+    proto.elem = e->elem;
+    proto.arg[0] = e;
     KExpr *r = k_expr(k, proto);
-    for (int i = 0; i < naxes; i++) r->mask &= ~(UINT64_C(1) << axis[i]);
+    for (int i = 0; i < r->naxes; i++) r->mask &= ~(UINT64_C(1) << r->axes[i]);
     return r;
 }
 

@@ -1259,6 +1259,29 @@ def meeting(m):
 
 
 @case
+def alike(m):
+    """Products of what is the same along the sum, or has one element there: one, several with one left operand, an attention's, whose keys may be the same, too."""
+    x, y, z = m.floats("x", ["M", 1], [4, 1]), m.floats("y", [1, 5]), m.floats("z", ["M", "K"], [4, 20])
+    rows = m.node("Shape", z)
+    columns = m.node("Concat", m.node("Shape", z, start=1), m.const(np.array([5])), axis=0)
+    def size(*n): return m.const(np.array(n))
+    def product(a, b): return m.node("MatMul", a, b)
+    left, right = m.node("Expand", x, rows), m.node("Expand", y, columns)
+    three = product(m.node("Expand", x, size(1, 3)), m.node("Tile", y, size(3, 1)))
+    m.output(m.node("Relu", three)), m.output(m.node("Exp", product(left, right)))
+    two = m.node("ConstantOfShape", rows, value=numpy_helper.from_array(np.array([2], "float32")))
+    m.output(product(two, m.node("Transpose", two)))
+    w = m.node("Expand", m.node("Slice", y, size(0), size(1), size(1)), columns)
+    m.output(m.node("Add", product(z, m.node("Mul", w, right)), product(left, right)))
+    wide, flat = m.node("Expand", m.floats("a", [3, 7, 1]), size(3, 7, 16)), m.node("Expand", m.floats("b", [3, 1, 5]), size(3, 16, 5))
+    m.output(m.node("Mul", m.node("Sigmoid", product(wide, m.floats("c", [3, 16, 5]))), m.node("Tanh", product(wide, flat))))
+    q, k, v = (m.floats(name, shape) for name, shape in (("q", [2, 9, 1]), ("k", [2, 20, 1]), ("v", [2, 20, 6])))
+    def attention(q, k): return product(m.node("Softmax", product(q, m.node("Transpose", k, perm=[0, 2, 1])), axis=2), v)
+    m.output(attention(m.node("Expand", q, size(2, 9, 8)), m.node("Expand", k, size(2, 20, 8))))
+    m.output(attention(m.floats("p", [2, 9, 8]), m.node("Expand", m.floats("s", [2, 1, 8]), size(2, 20, 8))))
+
+
+@case
 def past(m):
     """f8 of what they cannot hold, without saturating: infinity of the kind that has it, NaN of the other."""
     edges = [0, 1.1, 448, 464, 465, 470, 57344, 61439, 65536, 1e30, np.inf]
