@@ -165,21 +165,22 @@ KExpr *k_reduced(Kernel *k, GReduce op, KExpr *e, const int *axis, int naxes) {
 // The scores of an attention: queries times keys, over the whole head.
 KExpr *k_scores(Kernel *k, const Node *n, const Ix *coord) {
     Ix a[G_MAX_RANK], b[G_MAX_RANK];
-    int nb = n->contract.nb, nm = n->contract.nm, axis = k_axis(k, A_FULL, n->src[0]->shape[nb + nm], 0, "c");
-    if (axis < 0) return NULL;
+    int nb = n->contract.nb, nm = n->contract.nm, axis = k->naxes;
+    if (!k_one_axis(k, n->src[0]->shape + nb + nm, 1, A_FULL, 0, "c", a + nb + nm)) return NULL;
+    bool whole = k->naxes > axis;                            // a head of one element is no axis
     for (int i = 0; i < nb + nm; i++) a[i] = coord[i];
     for (int i = 0; i < nb; i++) b[i] = coord[i];
-    a[nb + nm] = b[nb + 1] = k->axis[axis].axis;
+    b[nb + 1] = a[nb + nm];
     b[nb] = coord[nb + nm];
     KExpr *q = k_value(k, n->src[0], a), *c = k_value(k, n->src[1], b);
     if (!q || !c) return NULL;
     bool tiles = false;
     for (int i = 0; i < k->naxes; i++) tiles |= k->axis[i].kind == A_TILE && (q->mask >> i & 1);
     Elem elem = (Elem)n->src[0]->elem;
-    bool dot = tiles && (q->mask >> axis & 1) && (c->mask >> axis & 1);
+    bool dot = whole && tiles && (q->mask >> axis & 1) && (c->mask >> axis & 1);
     if (!dot) {
         KExpr *p = k_text(k, "$0 * $1", P_TIMES, EL_f32, k_sized(k, q, EL_f32), k_sized(k, c, EL_f32), NULL);
-        return k_reduced(k, GR_sum, p, &axis, 1);
+        return k_reduced(k, GR_sum, p, &axis, whole);
     }
     KExpr *e = k_expr(k, (KExpr){.op = E_DOT,
                                    .elem = n->contract.acc,

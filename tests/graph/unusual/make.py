@@ -1277,6 +1277,7 @@ def alike(m):
     m.output(m.node("Mul", m.node("Sigmoid", product(wide, m.floats("c", [3, 16, 5]))), m.node("Tanh", product(wide, flat))))
     q, k, v = (m.floats(name, shape) for name, shape in (("q", [2, 9, 1]), ("k", [2, 20, 1]), ("v", [2, 20, 6])))
     def attention(q, k): return product(m.node("Softmax", product(q, m.node("Transpose", k, perm=[0, 2, 1])), axis=2), v)
+    m.output(attention(q, k))
     m.output(attention(m.node("Expand", q, size(2, 9, 8)), m.node("Expand", k, size(2, 20, 8))))
     m.output(attention(m.floats("p", [2, 9, 8]), m.node("Expand", m.floats("s", [2, 1, 8]), size(2, 20, 8))))
 
