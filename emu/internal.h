@@ -427,6 +427,8 @@ void emu_insn_place(const Launch *, const Insn *, char *out, size_t n);    // "g
 void warp_push(Warp *, uint32_t pc, uint32_t mask);            // another group
 bool warp_block(Warp *, Wait, uint64_t a, uint32_t b, uint32_t pc);    // the active lanes wait at pc
 bool warp_converge(Warp *, const Insn *, uint32_t needed);     // true: all of `needed` are here
+// True: all of `needed` are at such an instruction, of that key, whichever; the others of them go on behind theirs, or wait there.
+bool warp_gather(Warp *, const Insn *, uint32_t key, uint32_t needed, Group then);
 void warp_exit_lanes(Warp *, uint32_t mask);
 bool warp_has_ready(const Warp *);
 void warp_ready(Warp *, Wait, uint64_t a, uint32_t b);         // wakes matching groups

@@ -6,10 +6,10 @@
 //     pc  10  @%p bra 20         {0..15} go on at 11, {16..31} wait at 20
 //     pc  19  ...                {0..15} reach 20: one group again
 //
-// An operation for several lanes (shfl.sync, bar.warp.sync, mma.sync, bar.sync, ...) that finds some of
-// them missing parks its group in W_CONVERGE; it runs again when more lanes arrive at its pc. So code
-// whose join lies before its arms, or lanes that spin on each other, work too: a group that only loops
-// gives way every few turns.
+// An operation for several lanes (shfl.sync, mma.sync, bar.sync, ...) that finds some of them missing parks its group in
+// W_CONVERGE; it runs again when more lanes arrive at its pc. So code whose join lies before its arms, or lanes that spin
+// on each other, work too: a group that only loops gives way every few turns. Lanes may be at bar.warp.sync, and at a
+// barrier that is not .aligned, by instructions of their own: who comes last takes the others along (warp_gather).
 #include "emu/exec.h"
 
 void warp_push(Warp *w, uint32_t pc, uint32_t mask) {
@@ -68,6 +68,23 @@ bool warp_converge(Warp *w, const Insn *in, uint32_t needed) {
         return false;
     }
     return warp_block(w, W_CONVERGE, needed, 0, here);
+}
+
+bool warp_gather(Warp *w, const Insn *in, uint32_t key, uint32_t needed, Group then) {
+    const Insn *code = w->launch->module->code;
+    uint32_t there = w->active, with = 0;
+    needed &= w->live;
+    for (uint32_t i = 0; i < w->n_groups; i++) {
+        const Group *g = &w->groups[i];
+        if (g->wait != W_CONVERGE || g->b != key || code[g->pc].fn != in->fn || code[g->pc].imm != in->imm) continue;
+        there |= g->mask;
+        with |= 1u << i;
+    }
+    if ((there & needed) != needed) return warp_block(w, W_CONVERGE, needed, key, (uint32_t)(in - code));
+    for (uint32_t i = 0; i < w->n_groups; i++)
+        if (with >> i & 1) w->groups[i] = (Group){.pc = w->groups[i].pc + 1, .mask = w->groups[i].mask, .wait = then.wait, .a = then.a, .b = then.b};
+    w->event |= EV_GROUP;
+    return true;
 }
 
 void warp_exit_lanes(Warp *w, uint32_t mask) {

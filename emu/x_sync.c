@@ -12,8 +12,7 @@ typedef uint64_t u64;
 
 enum { BAR_SYNC, BAR_ARRIVE };
 
-static void x_bar(Warp *w, const Insn *in) {             // aux: 0 none, 1 popc, 2 and, 3 or; imm: BAR_*
-    if (!warp_converge(w, in, 0xffffffffu)) return;
+static void arrive(Warp *w, const Insn *in) {            // aux: 0 none, 1 popc, 2 and, 3 or; imm: BAR_*
     u32 first = (u32)__builtin_ctz(w->active), id = lane32(w, in->a)[first],
         count = in->b == NO_SLOT ? 0 : lane32(w, in->b)[first];
     Block *b = w->block;
@@ -50,8 +49,20 @@ static void x_bar(Warp *w, const Insn *in) {             // aux: 0 none, 1 popc,
     if (barrier_is_full(b, id)) barrier_complete(b, id);
 }
 
+static void x_bar(Warp *w, const Insn *in) {
+    if (warp_converge(w, in, 0xffffffffu)) arrive(w, in);
+}
+
+// Not .aligned: lanes of a warp may be there by instructions of their own.
+static void x_barrier(Warp *w, const Insn *in) {
+    u32 id = lane32(w, in->a)[__builtin_ctz(w->active)];
+    u32 generation = id < 16 ? w->block->barriers[id].generation : 0;
+    if (warp_gather(w, in, id, 0xffffffffu, (Group){.wait = in->imm == BAR_SYNC ? W_BARRIER : READY, .a = id, .b = generation})) arrive(w, in);
+}
+
 static void x_bar_warp(Warp *w, const Insn *in) {
-    warp_converge(w, in, lane32(w, in->a)[__builtin_ctz(w->active)]);
+    u32 mask = lane32(w, in->a)[__builtin_ctz(w->active)];
+    warp_gather(w, in, mask, mask, (Group){.wait = READY});
 }
 
 static void decode_bar(Dec *d) {
@@ -64,7 +75,7 @@ static void decode_bar(Dec *d) {
         return;
     }
     dec_mod(d, "cta");
-    dec_mod(d, "aligned");
+    bool aligned = dec_mod(d, "aligned") || (d->name.n == 3 && memcmp(d->name.s, "bar", 3) == 0);
     bool arrive = dec_mod(d, "arrive"), red = dec_mod(d, "red");
     if (!arrive && !red && !dec_mod(d, "sync"))
         dec_error(d, "`%.*s` needs .sync, .arrive or .red", (int)d->name.n, d->name.s);
@@ -81,7 +92,7 @@ static void decode_bar(Dec *d) {
         d->n_ops--;
     } else dec_count(d, arrive ? 2 : 1, 2);
     uint32_t a = dec_src(d, first, T_b32), b = first + 1 < d->n_ops ? dec_src(d, first + 1, T_b32) : NO_SLOT;
-    Insn *in = dec_emit(d, x_bar);
+    Insn *in = dec_emit(d, aligned || red ? x_bar : x_barrier);
     in->a = a, in->b = b, in->c = c, in->d = to, in->aux = kind, in->imm = arrive ? BAR_ARRIVE : BAR_SYNC;
 }
 

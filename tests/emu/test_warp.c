@@ -90,6 +90,31 @@ static void divergence(void **state) {                   // both arms, then a sh
     for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], i * (i + 1) / 2 + 1);
 }
 
+// Lanes that meet by instructions of their own: each arm has its bar.warp.sync, or its barrier; one of three has none, but ends.
+static void meeting_apart(void **state) {
+    (void)state;
+    u32 in[64], out[64];
+    fill(in, 64);
+#define ARMS(even, odd) KERNEL(".param .u64 in, .param .u64 out",                                                                            \
+    ".shared .align 4 .b8 s[256];\n"                                                                                                          \
+    "mov.u32 %r0, %tid.x; mul.wide.u32 %rd0, %r0, 4; ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; add.s64 %rd1, %rd1, %rd0; add.s64 %rd2, %rd2, %rd0;\n" \
+    "ld.global.u32 %r1, [%rd1]; mov.u32 %r3, s; shl.b32 %r4, %r0, 2; add.s32 %r5, %r3, %r4; xor.b32 %r6, %r4, 4; add.s32 %r6, %r3, %r6;\n"       \
+    "and.b32 %r7, %r0, 1; setp.eq.s32 %p1, %r7, 0; @%p1 bra EVEN;\n"                                                                          \
+    "add.s32 %r2, %r1, 3; st.shared.u32 [%r5], %r2; " odd " ld.shared.u32 %r2, [%r6]; bra END;\n"                                             \
+    "EVEN: add.s32 %r2, %r1, 7; st.shared.u32 [%r5], %r2; " even " ld.shared.u32 %r2, [%r6];\n"                                               \
+    "END: st.global.u32 [%rd2], %r2; ret;")
+    const char *const ways[] = {ARMS("bar.warp.sync -1;", "bar.warp.sync -1;"), ARMS("barrier.sync 0;", "barrier.sync 0;"),
+                                ARMS("bar.warp.sync -1; bar.warp.sync 0x55555555;", "bar.warp.sync -1;"), ARMS("barrier.sync 3, 64;", "barrier.sync 3, 64;")};
+    for (int k = 0; k < 4; k++)
+        for (u64 seed = 0; seed < 4; seed++) {
+            run_words(ways[k], 64, in, out, &(EmuOptions){.order_seed = seed});
+            for (u32 i = 0; i < 64; i++) assert_int_equal(out[i], in[i ^ 1] + (i & 1 ? 7 : 3));
+        }
+    run_words(WORDS("mov.u32 %r2, 1; st.global.u32 [%rd2], %r2; setp.lt.u32 %p1, %r0, 5; @%p1 ret; setp.lt.u32 %p2, %r0, 9; @%p2 bra A;\n"
+                    "bar.warp.sync -1; mov.u32 %r2, 2; bra E; A: bar.warp.sync -1; mov.u32 %r2, 3; E:"), 32, in, out, NULL);
+    for (u32 i = 0; i < 32; i++) assert_int_equal(out[i], i < 5 ? 1 : i < 9 ? 3 : 2);
+}
+
 static void branch_table(void **state) {
     (void)state;
     u32 in[32], out[32];
@@ -232,7 +257,7 @@ static void special_registers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shuffles), cmocka_unit_test(elected), cmocka_unit_test(divergence), cmocka_unit_test(branch_table),
+        cmocka_unit_test(shuffles), cmocka_unit_test(elected), cmocka_unit_test(divergence), cmocka_unit_test(meeting_apart), cmocka_unit_test(branch_table),
         cmocka_unit_test(scopes), cmocka_unit_test(calls), cmocka_unit_test(block_barriers), cmocka_unit_test(named_barrier),
         cmocka_unit_test(printing), cmocka_unit_test(printing_widths), cmocka_unit_test(special_registers), cmocka_unit_test(votes),
     };
