@@ -11,6 +11,7 @@
 //
 // The end of the input is re2c's own rule (`$`): a 0 byte in the middle of a file is just a byte.
 
+#include <ctype.h>
 #include "parser/internal.h"
 
 #include <stdio.h>
@@ -183,6 +184,10 @@ static void float_digits(Lexer *l, const char *lo, const char *hi)
     if (lo - l->src->text >= 2 && lo[-1] == '.' && lo[-2] == '.') {
         diag_help(d, "a range has two dots");
         diag_fix(d, span_of(l, lo - 2, hi), arena_printf(session_arena(l->s), "..%.*s", hi - lo < 60 ? (int)(hi - lo) - 1 : 60, lo + 1));
+        return;
+    }
+    if (*lo == '.' && lo > l->src->text && (isalnum((unsigned char)lo[-1]) || strchr("_)]", lo[-1]))) {
+        diag_help(d, "a tuple's values have names: `let a, b = ...;`");
         return;
     }
     int n = hi - lo < 60 ? (int)(hi - lo) : 60;

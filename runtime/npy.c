@@ -213,7 +213,7 @@ bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err) {
 }
 
 bool npy_read(const char *path, HostTensor *out, Buf *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) {
         buf_printf(err, "%s: %s", path, strerror(errno));

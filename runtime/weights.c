@@ -40,7 +40,7 @@ struct WeightFile {
 
 static bool map_file(const char *path, unsigned char **bytes, size_t *size, Buf *err) {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     bool fine = fd >= 0 && fstat(fd, &st) == 0;
     if (!fine) buf_printf(err, "%s: %s", path, strerror(errno));
     if (fine && !S_ISREG(st.st_mode)) {

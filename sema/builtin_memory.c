@@ -5,11 +5,14 @@
 //     atomic_add(h[b], 1)                       atomic; the old value
 #include "sema/builtin.h"
 
-static TExpr *pointer_arg(Check *c, Ent e, Span at) {
+// element: a tensor's element would do, too.
+static TExpr *pointer_arg(Check *c, Ent e, Span at, bool element) {
     if (e.kind == EN_error) return NULL;
     if (e.kind == EN_value && e.x->type.ptr) return e.x;
-    Diag *d = report(c, E_pointer, at, arena_printf(c->a, "a pointer is needed here, not %s", ent_text(c, e)));
-    if (e.kind == EN_tensor) diag_help(d, "a tensor is read with `x[...]` and written with `x[...] = v`");
+    Diag *d = report(c, E_pointer, at, arena_printf(c->a, "%s is needed here, not %s", element ? "an element of a tensor, or a pointer," : "a pointer", ent_text(c, e)));
+    if (e.kind == EN_tensor && element)
+        diag_help(d, e.tensor->rank == 0 ? "its one element is `%s[]`" : "an element of it is `%s[...]`", e.tensor->name ? e.tensor->name->s : "x");
+    else if (e.kind == EN_tensor) diag_help(d, "a tensor is read with `x[...]` and written with `x[...] = v`");
     else if (e.kind == EN_value && e.x->kind == TX_load)
         diag_help(d, "`%s[...]` is the value already; what is stored is assigned: `y[...] = v`", e.x->tensor->name->s);
     return NULL;
@@ -32,7 +35,7 @@ static bool mask_arg(Check *c, const Arg *a, TType *t, TExpr **out) {
 }
 
 Ent do_load(Check *c, const Call *k) {
-    TExpr *p = pointer_arg(c, k->args[0].e, k->args[0].span), *mask, *other = NULL;
+    TExpr *p = pointer_arg(c, k->args[0].e, k->args[0].span, false), *mask, *other = NULL;
     if (!p) return ent_error(c);
     TType t = p->type;
     t.ptr = false;
@@ -50,7 +53,7 @@ Ent do_store(Check *c, const Call *k) {
         report(c, E_argument_count, k->at, "store", "a pointer and a value", k->n);
         return ent_error(c);
     }
-    TExpr *p = pointer_arg(c, k->args[0].e, k->args[0].span), *mask;
+    TExpr *p = pointer_arg(c, k->args[0].e, k->args[0].span, false), *mask;
     if (!p) return ent_error(c);
     TType t = p->type;
     if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error(c);
@@ -94,7 +97,7 @@ static bool place_of(Check *c, const Call *k, Place *at) {
         at->n = lvalue_index(c, k->args[0].node, &at->tensor, at->idx, &at->type);
         return at->n >= 0;
     }
-    at->idx[0] = pointer_arg(c, atomic_arg(c, k, 0), k->args[0].span);
+    at->idx[0] = pointer_arg(c, atomic_arg(c, k, 0), k->args[0].span, true);
     if (!at->idx[0]) return false;
     at->n = 1;
     at->type = at->idx[0]->type;
