@@ -48,7 +48,9 @@ static int read_saves(Run *r) {
         while (k < r->n && (strlen(r->arg[k].name) != (size_t)(is - text) ||
                             memcmp(r->arg[k].name, text, (size_t)(is - text)) != 0))
             k++;
-        if (k < r->n && r->arg[k].save != NULL) return wrong_use("--save %s: `%s` is saved twice", text, r->arg[k].name);
+        if (k < r->n && (r->arg[k].save != NULL || r->arg[k].only_saved)) return wrong_use("--save %s: `%s` is saved twice", text, r->arg[k].name);
+        for (int j = 0; j < i; j++)
+            if (strcmp(strchr(save->at[j], '=') + 1, is + 1) == 0) return wrong_use("--save %s: `%.*s` is saved there", text, (int)strcspn(save->at[j], "="), save->at[j]);
         if (k < r->n) { r->arg[k].save = is + 1; continue; }
         if (r->n == MAX_ARGS) return wrong_use("more than %d arguments", MAX_ARGS);
         if (!arg_parse(text, r->n, 0, &r->arg[r->n], &r->err)) return wrong_use("%s", r->err.p);
