@@ -26,18 +26,15 @@ static bool meant_for(Kernel *k, const Ix *coord, const Ix *uc, KExpr **match) {
     const Node *n = k->fg->root, *updates = n->src[1];
     Graph *g = k->g;
     for (int i = 0, used = 2; i < n->rank; i++) {
-        KExpr *e;
-        if (n->at.coord[i]) {
-            Ix here = ix_eq(g, ix_substitute(g, n->at.coord[i], uc, updates->rank), coord[i]);
-            if (!here) return false;
-            if (ix_is(here, 1)) continue;
-            e = k_truth(k, here);
-        } else {
-            KExpr *at = k_value(k, n->src[used++], uc);
-            if (!at) return false;
-            e = k_text(k, "$0 == $1", P_EQUAL, EL_bool, at, k_index(k, coord[i]), NULL);
+        KExpr *at = n->at.coord[i] ? NULL : k_value(k, n->src[used++], uc);
+        if (!n->at.coord[i] && !at) return false;
+        if (at && at->op != E_INDEX) {
+            *match = both(k, *match, k_text(k, "$0 == $1", P_EQUAL, EL_bool, at, k_index(k, coord[i]), NULL));
+            continue;
         }
-        *match = both(k, *match, e);
+        Ix here = ix_eq(g, at ? at->expr : ix_substitute(g, n->at.coord[i], uc, updates->rank), coord[i]);
+        if (!here) return false;
+        if (!ix_is(here, 1)) *match = both(k, *match, k_truth(k, here));
     }
     return true;
 }

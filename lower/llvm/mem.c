@@ -818,12 +818,13 @@ LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm) {
     Gen *g = s->g;
     Access *a = &s->a;
     int size = elem_bytes(a->elem);
-    *imm = 0;
     for (int d = 0; d < a->nidx; d++) if (a->aff[d].ntile) return address(s, reg, imm);
     if (!s->at) s->at = s->base;
+    *imm = (s->word + s->behind) * size;
     for (int i = 0; i < s->type.rank; i++) {
-        int64_t c = gen_reg_coord(s->l, i, reg), by = c - s->last[i];
+        int64_t c = gen_reg_coord(s->l, i, reg), by = c + s->shift[i] - s->last[i];
         *imm += c * s->kcoef[i] * size;
+        c += s->shift[i];
         if (!by || !s->coef[i]) continue;
         s->at = LLVMBuildAdd(g->B, s->at, moved_by(s, i, by), "");
         s->last[i] = c;
