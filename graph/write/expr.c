@@ -270,7 +270,7 @@ static KExpr *compute(Kernel *k, const Node *n, const Ix *coord) {
     case G_input: case G_const: return load(k, n, coord, false, g_int(0));
     case G_index: {
         KExpr *e = k_index(k, ix_substitute(k->g, n->index.expr, coord, n->rank));
-        return n->elem == EL_bool ? k_sized(k, e, EL_bool) : e;
+        return n->elem == EL_bool || e->elem == EL_bool ? k_sized(k, e, (Elem)n->elem) : e;      // a comparison may be a number's 0 and 1
     }
     case G_view: return view(k, n, coord);
     case G_gather: return gather(k, n, coord);
