@@ -21,7 +21,7 @@ static int refuse(Hop *h, const char *why) {
 // Both blocks of a cluster make the last of an odd number of programs: what does more than store is done twice.
 static bool does_more_than_store(const Fn *f) {
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
-        if (op->code == OP_T_atomic || op->code == OP_T_print) return true;
+        if (op->code == OP_T_atomic || op->code == OP_T_ptrstore || op->code == OP_T_print) return true;
         if (op->code == OP_T_store && f->launch->params[op->in[0]->def->imm].mode == PM_INOUT) return true;
     }
     return false;
