@@ -2,13 +2,16 @@
 rounds. The filler is read, not written: dirty lines would be written back at the expense of the kernel that comes next.
 
 A measurement is the median of a handful of launches between two events each; rounds repeat it so that slow drifts of
-clock and temperature hit all candidates alike. Random data, never zeros. The GPU is kept busy until all of a measurement is queued, so that
+clock and temperature hit all candidates alike, in an order in which each comes behind each other one as often as may be: what follows a
+kernel that draws much power is slower for it. Where ratios differ from round to round, as those of milliseconds at the GPU's limit of power do,
+there are up to three times as many rounds. Random data, never zeros. The GPU is kept busy until all of a measurement is queued, so that
 what takes several launches, or a slow host, is timed by what the GPU does and not by when it is asked to.
 """
 import collections, subprocess, time, torch
 
 Time = collections.namedtuple("Time", "us spread rounds")
 CYCLES = 2e9                                        # a second of the GPU's clock, about
+SURE = 0.004                                        # a standard error of a ratio that is no doubt
 _flush = None
 
 
@@ -45,14 +48,32 @@ def once(f, n=5): return measure(f, n, 1e-3)[0]
 def middle(xs): return sorted(xs)[len(xs) // 2]
 
 
+def order(n, r):
+    """Of n candidates in round r: in n rounds (2n, where n is odd) each is once (twice) right behind each other one (E. J. Williams, 1949)."""
+    first = [(i + 1) // 2 if i % 2 else (n - i // 2) % n for i in range(n)]
+    row = [(x + r) % n for x in first]
+    return row[::-1] if n % 2 and r // n % 2 else row
+
+
+def doubt(got):
+    """The standard error of the medians of ratios to the first, the largest: from the median deviation, which strays do not sway."""
+    worst = 0.0
+    for g in got[1:]:
+        rs = [p / o for o, p in zip(got[0], g)]
+        m = middle(rs)
+        worst = max(worst, 1.253 * 1.483 * middle([abs(x - m) for x in rs]) / m / len(rs) ** 0.5)
+    return worst
+
+
 def turns(fs, rounds=9):
-    """A Time for each of `fs`: the median of the rounds, their spread, and the rounds themselves."""
+    """A Time for each of `fs`: the median of the rounds, their spread, and the rounds themselves, `rounds` of them or, where that leaves doubt, up to three times as many."""
     for f in fs:
         for _ in range(3): f()
     torch.cuda.synchronize()
     got, ahead = [[] for _ in fs], [1e-3 for _ in fs]
-    for r in range(rounds):
-        for i in (range(len(fs)) if r % 2 == 0 else reversed(range(len(fs)))):
+    for r in range(3 * rounds):
+        if r >= rounds and doubt(got) <= SURE: break
+        for i in order(len(fs), r):
             us, ahead[i] = measure(fs[i], 5, ahead[i])
             got[i].append(us)
     return [Time(middle(g), (max(g) - min(g)) / middle(g), g) for g in got]

@@ -142,7 +142,7 @@ static void region(Rpt *r, const Region *reg) {
         case OP_T_tma_load: {
             const Type *t = &op->in[0]->type;
             where(r, op);
-            int boxes = (op->nin - 4) % op->nidx ? 1 : (op->nin - 4) / op->nidx;
+            int boxes = op_boxes(op);
             buf_printf(r->out, "load  %-10s TMA, %lld x %lld", param_name(r, op->in[3]), (long long)t->shape[0], (long long)t->shape[1]);
             if (t->swizzle) buf_printf(r->out, ", swizzle %d", t->swizzle);
             buf_printf(r->out, ", %lld stages", (long long)op->in[0]->def->imm);

@@ -285,6 +285,7 @@ static const LaunchSlot *map_of(Eval *e, const Op *op) {                  // NUL
 // The rows of a box, one after the other: along one dimension, or the pixels of a window, innermost dimension first.
 typedef struct BoxRows {
     int     rank, dim, inner, spatial;                                 // inner: along which a row lies
+    bool    lone;                                                      // there is one picture, and no dimension for it
     int64_t at[MAX_RANK];                                               // of the row
     int64_t lower[3], end[3], step[3];
 } BoxRows;
@@ -297,7 +298,8 @@ static BoxRows rows_of(Eval *e, const Op *op, int tensor, const int64_t *start) 
     for (int d = 1; m && !m->im2col && d < m->rank; d++)
         if (m->box[d] != 1) { r.dim = m->map_dim[d]; break; }
     if (!m || !m->im2col) return r;
-    r.spatial = r.rank - 2;
+    r.spatial = m->rank - 2;
+    r.lone = m->rank > r.rank;
     for (int i = 0; i < r.spatial; i++) {
         r.lower[i] = eval_launch(e, m->lower[i]);
         r.end[i] = t->dims[r.rank - 2 - i] + eval_launch(e, m->upper[i]);
@@ -316,15 +318,16 @@ static void next_row(BoxRows *r) {
         if ((*x += r->step[i]) < r->end[i]) return;
         *x = r->lower[i];
     }
-    r->at[0]++;
+    if (r->lone) r->at[0] = INT32_MAX;
+    else r->at[0]++;
 }
 
 int64_t copy_box(Eval *e, const Op *op, Ring *r, int number) {
     int     n = op->nidx, last = op->nin - !!(op->flags & HAS_WHERE);
     int64_t idx[MAX_RANK] = {0}, offset[MAX_RANK] = {0}, columns = r->shape[r->rank - 1];
     for (int d = 0; d < n; d++) idx[d] = scalar_int(e, op->in[4 + d]);
-    int64_t boxes = (last - 4) % n ? 1 : (last - 4) / n;
-    for (int i = 4 + n; i < last && boxes == 1; i++) offset[1 + i - 4 - n] = scalar_int(e, op->in[i]);
+    int64_t boxes = op_boxes(op);
+    for (int i = 4 + n; i < last && boxes == 1; i++) offset[n - 1 - (last - i)] = scalar_int(e, op->in[i]);
     BoxRows at = rows_of(e, op, 3, idx);
     unsigned char *p = r->data + number * r->bytes;
     int64_t rows = r->bytes / (columns * r->size), some_rows = rows, some_columns = columns, brought = 0;

@@ -64,12 +64,16 @@ static bool terms_computable(const Hop *h, const AffTerm *term, int n) {
 
 bool hop_place_computable(const Hop *h, const Affine *x) { return terms_computable(h, x->term, x->nterm); }
 
+// Rows some apart, as those of a signal's windows: x[2 m + s, c].
+static bool strided(const Affine *x) { return x->naxis == 1 && !x->ntile && (x->axis[0].k != 1 || x->axis[0].scale); }
+
 // A load whose rows are pixels: its window, and whether rows past the contracted axis's end are to be cleared.
 static const char *operand_window(Hop *h, Operand *o, const Val *k) {
     const Access *a = &o->a;
     for (int d = 0; d + 1 < a->nidx && !o->window; d++) {
-        if (!a->aff[d].ntile) continue;
-        if (a->inner + 1 < a->nidx) return "an operand is gathered";
+        bool apart = strided(&a->aff[d]);
+        if (!a->aff[d].ntile && !apart) continue;
+        if (a->inner + 1 < a->nidx) return apart ? "an operand is strided" : "an operand is gathered";
         o->window = NEW(h->f->arena, Window);
         const char *why = hop_window(h, a, a->nidx - 1, true, o->window);
         if (why) return why;

@@ -22,7 +22,8 @@ typedef struct Pixels {
     LExpr  lower, upper, stride;    // of the tensor map
 } Pixels;
 typedef struct Window {
-    int    n;                       // dimensions but the innermost, from inner to outer; the last one: pictures
+    int    n;                       // dimensions but the innermost, from inner to outer; the last one: pictures, but of a lone one
+    bool   lone;                    // the tensor is one picture: the map has a dimension more, of length 1
     Pixels at[4];
     Val   *rows;
     bool   whole;                   // the rows' last digit is the picture
@@ -163,6 +164,7 @@ bool hop_is_ring_load(const Hop *h, const Op *op);
 
 // hopper/window.c: rows that are pixels. NULL: `dims` dimensions before the innermost are indexed so; else why not.
 const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *out);
+int  hop_window_spatial(const Window *w);                              // dimensions that a picture has beside channels
 bool hop_window_ends(Hop *h, const Access *a, const Window *w);        // rows past the axis's end are past the tensor's
 int  hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_t pixels, bool rounds);
 // Where the row of number `first` is, without the tap: its digits, and a coordinate for each dimension that rows index.

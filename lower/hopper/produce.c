@@ -23,7 +23,7 @@ Op *hop_fill(Builder *b, const Operand *o, Val *stage, Val *bar, ValMap *map) {
     for (int i = 0; i < o->boxes; i++)
         for (int d = 0; d < o->a.nidx; d++) args[n++] = d < o->a.inner ? o->corner[i * o->a.inner + d] : hop_packed_coordinate(b, o, d, map);
     for (int d = 0; d < o->a.nidx && !o->boxes; d++) args[n++] = o->window && d + 1 < o->a.nidx ? o->start[d] : hop_packed_coordinate(b, o, d, map);
-    for (int i = o->window ? o->window->n - 2 : -1; i >= 0; i--) args[n++] = hop_coordinate(b, &o->window->at[i].tap, map);
+    for (int i = o->window ? hop_window_spatial(o->window) - 1 : -1; i >= 0; i--) args[n++] = hop_coordinate(b, &o->window->at[i].tap, map);
     if (o->live) args[n++] = o->live;
     Op *t = hop_effect(b, OP_T_tma_load, n, args);
     t->nidx = (uint8_t)o->a.nidx;

@@ -14,6 +14,9 @@
 // down, as in the gradient by the input, dy[.., m / Q % P + top - r, ..], the window is further down by the most that r can be, R - 1, and
 // the offset is R - 1 - r.
 //
+// A tensor of one picture, x[m / Q + r, m % Q + s, c], is walked as the first of a row of pictures, whose map has a dimension more, of length 1: what is past
+// its last pixel is outside.
+//
 // Results leave the same way, without offsets: y[m / (P * Q), m / Q % P, m % Q, k] is a walk over all of y.
 #include "lower/hopper/hopper.h"
 
@@ -189,12 +192,29 @@ static const char *tap_of(Hop *h, Affine *base, Affine *tap, int64_t most, bool 
     return !tap->nterm || at_most(h, sum, most) ? NULL : "a tap of a window is out of TMA's range";
 }
 
+// Do windows move along the outermost dimension? Then it is no row of pictures, but a side of the only one.
+static bool lone(Hop *h, const Access *a) {
+    Place p = {.by = {.c = 1}};
+    if (!place(a->idx[0], 1, &p)) return false;
+    bool moves = p.step || p.radix;
+    for (int t = 0; t < p.base.nterm; t++) moves |= in_loop(h, p.base.term[t].v);
+    return moves;
+}
+
+int hop_window_spatial(const Window *w) { return w->n - !w->lone; }
+
+// Rows end with the last of all digits so far: past it the walk is in the next picture.
+static bool rows_end_with(Hop *h, const Val *rows, LExpr digits) {
+    LExpr end;
+    return host_expr(h->facts, axis_hi(rows), &end) && fact_assume(h->facts, join(h, L_LE, end, digits));
+}
+
 const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *w) {
     static const int64_t offsets[] = {65535, 255, 31}, corners[] = {32767, 127, 15};
     Factors so_far = {.c = 1};
     LExpr rows_end, digits_before = number(h, 1);
-    *w = (Window){.n = dims};
-    int spatial = dims - 1;
+    *w = (Window){.n = dims, .lone = taps && lone(h, a)};
+    int spatial = hop_window_spatial(w);
     if (spatial < 1 || spatial > 3) return "a window has one to three dimensions beside channels and pictures";
     if (a->aff[dims].ntile) return "an operand is gathered";
     bool open = true;                                             // more digits may follow
@@ -216,7 +236,7 @@ const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *w) 
             if (p.step || p.radix) return "an operand is gathered";
             x->digit = p.rows != NULL;
             // past the last digit the walk is in the next picture, where rows begin anew: x[b, m % 8, k] of 64 rows
-            if (!x->digit && open && w->rows && (!host_expr(h->facts, axis_hi(w->rows), &rows_end) || !fact_assume(h->facts, join(h, L_LE, rows_end, digits_before)))) return "an operand is gathered";
+            if (!x->digit && open && w->rows && !rows_end_with(h, w->rows, digits_before)) return "an operand is gathered";
             w->whole = x->digit;
             continue;
         }
@@ -236,7 +256,7 @@ const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *w) 
             if (!host_expr(h->facts, axis_hi(w->rows), &rows_end))
                 return "how many windows there are is not known at launch";
             count = join(h, L_CDIV, rows_end, digits_before);
-        } else if (p.radix) digits_before = join(h, L_MUL, digits_before, count);
+        } else if (p.radix) digits_before = i ? join(h, L_MUL, digits_before, count) : count;
         x->lower = base;
         x->stride = step;
         LExpr last = join(
@@ -250,6 +270,7 @@ const char *hop_window(Hop *h, const Access *a, int dims, bool taps, Window *w) 
         if (!between(h, x->lower, -most - 1, most) || !between(h, x->upper, -most - 1, most))
             return "a window's corners are out of TMA's range";
     }
+    if (w->lone && open && w->rows && !rows_end_with(h, w->rows, digits_before)) return "an operand is gathered";
     return w->rows ? NULL : "an operand is gathered";
 }
 
@@ -277,14 +298,14 @@ int hop_window_map(Hop *h, const Access *a, const Window *w, int swizzle, int64_
                     .size = 128,
                     .a = a->param,
                     .b = h->maps,
-                    .rank = (uint8_t)a->nidx,
+                    .rank = (uint8_t)(a->nidx + w->lone),
                     .swizzle = (uint8_t)swizzle,
                     .rounds = rounds,
                     .im2col = true};
-    for (int i = 0; i < a->nidx; i++) s.map_dim[i] = (int8_t)(a->nidx - 1 - i);
+    for (int i = 0; i < s.rank; i++) s.map_dim[i] = (int8_t)(a->nidx - 1 - i);          // -1: of length 1
     s.box[0] = (uint32_t)(swizzle / elem_bytes(a->elem));
     s.box[1] = (uint32_t)pixels;
-    for (int i = 0; i + 1 < w->n; i++) {
+    for (int i = 0; i < hop_window_spatial(w); i++) {
         s.lower[i] = w->at[i].lower;
         s.upper[i] = w->at[i].upper;
         s.step[i] = w->at[i].stride;

@@ -507,6 +507,11 @@ Val *op_else(const Op *op) {
     return op->flags & HAS_ELSE ? op->in[op->nin - 1] : NULL;
 }
 
+int op_boxes(const Op *op) {
+    int n = op->nin - 4 - !!(op->flags & HAS_WHERE);
+    return n % op->nidx ? 1 : n / op->nidx;
+}
+
 Val *op_where(const Op *op) {
     if (!(op->flags & HAS_WHERE)) return NULL;
     return op->in[op->code == OP_T_ptrload ? 1 : op->nin - 1];

@@ -200,6 +200,7 @@ Op   *op_walk(const Region *root, const Op *prev);
 // Operands by role; NULL when the op has none.
 Val  *op_else(const Op *op);                               // load, ptrload
 Val  *op_where(const Op *op);                              // ptrload, ptrstore, atomic
+int   op_boxes(const Op *op);                              // of a tma_load: how many share its rows; 1: or a window's
 Val  *op_acc(const Op *op);                                // dot, wgmma
 Val  *op_low(const Op *op);                                // wgmma: what tf32 leaves of b; NULL: one product
 bool  op_in_pairs(const Op *op);                           // wgmma: a's bytes lie with k outside, so that a lane's rows are neighbours (llvm/low.c)

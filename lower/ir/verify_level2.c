@@ -91,7 +91,7 @@ void check_tma_load(Check *c, const Op *op) {
     if (!want_kind(c, op, 3, TY_TENSOR, "a tensor")) return;
     int n = op->nidx, offsets = op->nin - 4 - n - !!(op->flags & HAS_WHERE);
     bool boxes = offsets % n == 0 && op->in[0]->type.shape[0] % (1 + offsets / n) == 0;
-    if (n != op->in[3]->type.rank || (!boxes && offsets != n - 2)) problem(c, "a coordinate for each dimension of the tensor, and of boxes that share its rows as many each, or for a window an offset for each but the outermost and the innermost");
+    if (n != op->in[3]->type.rank || (!boxes && offsets != n - 2 && offsets != n - 1)) problem(c, "a coordinate for each dimension of the tensor, and of boxes that share its rows as many each, or for a window an offset for each but the innermost, and the outermost if that counts pictures");
     for (int i = 4; i < op->nin; i++) want_scalar_int(c, op, i, "a coordinate");
 }
 

@@ -92,6 +92,20 @@ static int neighbours(const Assign *s, const Op *op, const Access *a, const Type
     return 0;
 }
 
+// 1 + the axis along which what is loaded in vectors is stored in such again, if along another than it lies in memory: a transpose. Its neighbours in one
+// lane leave for shared memory as words (llvm/convert.c). 0: none.
+static int crossed(const Assign *s, const Op *op, const Access *a, const Type *t) {
+    for (uint32_t i = 0; i < s->all.n && op->code == OP_T_load && a->contiguous >= 0 && a->vec > 1; i++) {
+        const Op *store = s->all.at[i];
+        const Val *v = store->code == OP_T_store ? store->in[1 + store->nidx] : NULL;
+        Access x;
+        if (!v || !is_tile(v) || v->type.rank != t->rank || !assign_subset(&v->type, t)) continue;
+        access_of(s->facts, store, &x);
+        if (x.contiguous >= 0 && x.vec > 1 && x.type.axis[x.contiguous] != a->type.axis[a->contiguous]) return 1 + type_axis(t, x.type.axis[x.contiguous]);
+    }
+    return 0;
+}
+
 // An index that is an axis divided, k / 2: neighbours read the same or the next element.
 static bool divides(const Access *a) {
     bool any = false;
@@ -163,7 +177,8 @@ const Layout *anchor_access(Assign *s, const Op *op, const Type *t) {
     vec = narrow_stores(s, op, &a, t, first, vec);
     int64_t per = type_lanes(t) / ((int64_t)s->f->warps * 32);          // no wider than what each lane gets
     while (vec > 1 && vec > per && vec * elem_bytes(a.elem) > 4) vec /= 2;
-    return plain_near(s, t, first, vec, neighbours(s, op, &a, t));
+    int near = neighbours(s, op, &a, t);
+    return plain_near(s, t, first, vec, near ? near : crossed(s, op, &a, t));
 }
 
 // Atomics on neighbours, d of dw[id[n], d]: a warp's should lie together, since the memory does them 32 bytes at a time. One element a lane for each

@@ -284,6 +284,17 @@ int layout_vec(const Layout *l, int axis) {
     return 1 << b;
 }
 
+int layout_run(const Layout *l, int axis, int most, int reg[MAX_RUN]) {
+    int n = 1, at;
+    reg[0] = 0;
+    for (int b = 0; b < l->bits[axis] && 2 * n <= most && 2 * n <= MAX_RUN; b++, n *= 2) {
+        for (at = 0; at < l->nreg && l->reg[at] != (uint32_t)1 << (l->off[axis] + b);) at++;
+        if (at == l->nreg) break;
+        for (int i = 0; i < n; i++) reg[n + i] = reg[i] | 1 << at;
+    }
+    return n;
+}
+
 // ---- text ----------------------------------------------------------------------------------------
 
 static void print_bases(const Layout *l, const char *name, const uint32_t *base, int n, Buf *out) {

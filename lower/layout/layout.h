@@ -73,6 +73,10 @@ Mover layout_mover(const Layout *l, int axis, int bit, int *at);
 int64_t layout_span(const Layout *l, int axis);            // coordinates that it has along the axis
 // consecutive registers that are consecutive along the axis (a power of two)
 int  layout_vec(const Layout *l, int axis);
+// Elements that one lane holds side by side along the axis, at most `most` (powers of two); the i-th is in the register of the first, which has none of
+// these bits, and of reg[i]
+enum { MAX_RUN = 16 };
+int  layout_run(const Layout *l, int axis, int most, int reg[MAX_RUN]);
 void layout_print(const Layout *l, const Type *t, Buf *out);
 
 #endif

@@ -2,9 +2,18 @@
 //
 // The tile is written in the source's layout and read in the target's, as a row-major array whose rows
 // run along the axis in which the target holds vectors, each row 16 bytes longer than it need be so that
-// rows start in different banks. Both sides move the widest vectors their layouts have. Where the source
-// has no vectors along those rows (a transpose), rows are padded by one word only: then the scattered
-// stores of eight lanes fall into different banks, and reading word by word is free of conflicts too.
+// rows start in different banks. Both sides move the widest vectors their layouts have.
+//
+// Where the source has its vectors along another axis (a transpose), rows begin one behind the other, and their 16-byte
+// chunks change places: chunk ^ phase, where the phase is made of the bits of the other axes by which the lanes of a
+// warp of the source differ. Lanes that write the same chunk of eight rows so write eight, and lanes that read a row
+// read all of it. What a lane has side by side along the row is gathered from registers and leaves as one vector:
+//
+//     bf16, [m, n], loaded along n, stored along m             a lane: n + 0 .. 7 of m + 0 .. 3
+//       row n:  chunk (m / 8) ^ (n / 8 % 8)                    writes 8 bytes, m + 0 .. 3, in each of 8 rows; reads 16
+//
+// Rows of another length than 64, 128, .. bytes are padded by one word instead: then the scattered stores of eight
+// lanes fall into different banks, and reading word by word is free of conflicts too.
 #include "lower/llvm/gen.h"
 
 #include <string.h>
@@ -31,22 +40,49 @@ static int *by_registers(Gen *g, const Val *x, const Val *o) {
     return from;
 }
 
-// row-major, in elements; unit: bytes that rows are aligned to
-typedef struct Mem { int fast; int unit; int64_t stride[MAX_AXES]; int64_t elems; } Mem;
+enum { CHUNK = 16, LEAST_ROW = 64, MAX_PHASE = 3, BANKS = 128 };      // bytes
+
+// row-major, in elements; unit: bytes that rows are aligned to; phase: bits of coordinates that a chunk's number is changed by, from its lowest bit on
+typedef struct Mem {
+    int fast, unit, nphase;
+    struct { int axis, bit; } phase[MAX_PHASE];
+    int64_t stride[MAX_AXES], elems;
+} Mem;
+
+// The lanes of the source tell the rows apart that they write at once.
+static void find_phase(const Val *x, const Layout *to, int size, Mem *m) {
+    const Layout *l = x->layout;
+    int64_t row = layout_span(to, m->fast) * size;
+    if (row < LEAST_ROW || row & (row - 1) || size > CHUNK) return;
+    for (int i = 0; i < x->type.rank; i++) {
+        int64_t n = layout_span(to, i);
+        if (n != layout_span(l, i) || n & (n - 1)) return;
+    }
+    int64_t chunks = (row < BANKS ? row : BANKS) / CHUNK;
+    for (int i = 0; i < LANE_BITS && 1 << m->nphase < chunks; i++)
+        for (int axis = 0; axis < x->type.rank; axis++)
+            for (int b = 0; b < l->bits[axis] && axis != m->fast; b++)
+                if (l->lane[i] == (uint32_t)1 << (l->off[axis] + b) && 1 << m->nphase < chunks) {
+                    m->phase[m->nphase].axis = axis;
+                    m->phase[m->nphase++].bit = b;
+                }
+}
 
 static Mem arrange(const Val *x, const Layout *to, int size) {
     Mem m = {0};
     int best = -1;
     for (int i = 0; i < x->type.rank; i++) if (layout_vec(to, i) > best) { best = layout_vec(to, i); m.fast = i; }
     if (best == 1) for (int i = 0; i < x->type.rank; i++) if (to->lane[0] == (uint32_t)1 << to->off[i]) m.fast = i;
-    m.unit = layout_vec(x->layout, m.fast) == 1 && size < 16 ? size < 4 ? 4 : size : 16;
+    bool turned = layout_vec(x->layout, m.fast) == 1 && size < CHUNK;
+    if (turned) find_phase(x, to, size, &m);
+    m.unit = turned && !m.nphase ? size < 4 ? 4 : size : CHUNK;
     int64_t at = 1;
     for (int k = 0; k < x->type.rank; k++) {
         int i = k == 0 ? m.fast : k <= m.fast ? k - 1 : k;
         int64_t a = layout_span(x->layout, i), b = layout_span(to, i);
         m.stride[i] = at;
         at *= a > b ? a : b;
-        if (k == 0 && x->type.rank > 1) at += m.unit / size > 0 ? m.unit / size : 1;
+        if (k == 0 && x->type.rank > 1 && !m.nphase) at += m.unit / size > 0 ? m.unit / size : 1;
     }
     m.elems = at;
     return m;
@@ -62,6 +98,13 @@ static LLVMValueRef lane_offset(Gen *g, const Layout *l, const Mem *m, int rank,
                                 "");
         c = LLVMBuildMul(g->B, c, gen_i32(g, m->stride[i] * size), "");
         sum = sum ? LLVMBuildAdd(g->B, sum, c, "") : c;
+    }
+    for (int i = 0; i < m->nphase; i++) {                             // runs of bits of one axis at once
+        int n = 1, bit = m->phase[i].bit, axis = m->phase[i].axis;
+        while (i + n < m->nphase && m->phase[i + n].axis == axis && m->phase[i + n].bit == bit + n) n++;
+        LLVMValueRef c = LLVMBuildAnd(g->B, LLVMBuildLShr(g->B, gen_lane_coord(g, l, axis), gen_i32(g, bit), ""), gen_i32(g, (1 << n) - 1), "");
+        sum = LLVMBuildXor(g->B, sum, LLVMBuildMul(g->B, c, gen_i32(g, CHUNK << i), ""), "");
+        i += n - 1;
     }
     return sum ? sum : gen_i32(g, 0);
 }
@@ -89,17 +132,19 @@ static bool written_part(const Val *x, const Layout *to, int r, int64_t *limit) 
     return true;
 }
 
-static int64_t reg_offset(const Layout *l, const Mem *m, int rank, int size, int r) {
+// Where register r is from where the lane is: bytes, and, as the chunks' places change, bits of them that differ.
+static int64_t reg_offset(const Layout *l, const Mem *m, int rank, int size, int r, int64_t *differ) {
     int64_t c[MAX_AXES], at = 0;
     layout_coord(l, r, 0, 0, c);
+    *differ = 0;
     for (int i = 0; i < rank; i++) at += c[i] * m->stride[i] * size;
+    for (int i = 0; i < m->nphase; i++) *differ ^= (c[m->phase[i].axis] >> m->phase[i].bit & 1) * (CHUNK << i);
+    if (m->nphase) {                                                  // coordinates of registers and of lanes have no bit in common
+        int64_t inside = at & (CHUNK * (1 << m->nphase) - 1) & -CHUNK;
+        at -= inside;
+        *differ ^= inside;
+    }
     return at;
-}
-
-static int run(const Layout *l, const Mem *m, int size) {
-    int v = layout_vec(l, m->fast);
-    while (v > 1 && v * size > m->unit) v /= 2;
-    return v;
 }
 
 static LLVMValueRef bytes_of(Gen *g, LLVMValueRef x, Elem e) {
@@ -131,27 +176,39 @@ typedef struct Way { const Val *x, *o; Elem e; int size; Mem m; LLVMTypeRef unit
 static bool in_words(const Way *w, int v) { return w->size < 4 && v * w->size >= 4 && w->e != EL_bool; }
 
 static LLVMValueRef place(Gen *g, const Way *w, const Layout *l, LLVMValueRef at, int r) {
-    return gen_smem(g, LLVMBuildAdd(g->B, at, gen_i32(g, reg_offset(l, &w->m, w->x->type.rank, w->size, r)), ""));
+    int64_t differ, more = reg_offset(l, &w->m, w->x->type.rank, w->size, r, &differ);
+    if (differ) at = LLVMBuildXor(g->B, at, gen_i32(g, differ), "");
+    return gen_smem(g, LLVMBuildAdd(g->B, LLVMBuildAdd(g->B, at, w->area, ""), gen_i32(g, more), ""));
 }
 
-// Registers r on of the source, v of them, as one value in memory.
-static LLVMValueRef packed(Gen *g, const Way *w, int r, int v) {
+// A word of small elements: as it is, where one register after the other holds them; else joined, two elements at a time.
+static LLVMValueRef word_of(Gen *g, const Val *x, int r, const int *reg, int n) {
+    bool near = true;
+    for (int i = 1; i < n; i++) near &= reg[i] == reg[0] + i;
+    if (near) return gen_word(g, x, r + reg[0], n);
+    LLVMTypeRef one = LLVMIntTypeInContext(g->C, 32u / (unsigned)n);
+    LLVMValueRef p = LLVMGetUndef(LLVMVectorType(one, (unsigned)n));
+    for (int i = 0; i < n; i++) p = LLVMBuildInsertElement(g->B, p, LLVMBuildBitCast(g->B, gen_get(g, x, r + reg[i]), one, ""), gen_i32(g, i), "");
+    return LLVMBuildBitCast(g->B, p, g->i32, "");
+}
+
+// Elements of the source, v of them, from register r on, as one value in memory.
+static LLVMValueRef packed(Gen *g, const Way *w, int r, const int *reg, int v) {
     const Val *x = w->x;
-    int bytes = v * w->size;
+    int bytes = v * w->size, per = 4 / w->size;
     if (in_words(w, v)) {
         LLVMTypeRef vt = LLVMVectorType(g->i32, (unsigned)(bytes / 4));
-        LLVMValueRef p = bytes == 4 ? gen_word(g, x, r, v) : LLVMGetUndef(vt);
-        for (int i = 0; i < v && bytes > 4; i += 4 / w->size)
-            p = LLVMBuildInsertElement(g->B, p, gen_word(g, x, r + i, 4 / w->size), gen_i32(g, i * w->size / 4), "");
+        LLVMValueRef p = bytes == 4 ? word_of(g, x, r, reg, v) : LLVMGetUndef(vt);
+        for (int i = 0; i < v && bytes > 4; i += per) p = LLVMBuildInsertElement(g->B, p, word_of(g, x, r, reg + i, per), gen_i32(g, i / per), "");
         return p;
     }
     if (v == 1) return bytes_of(g, gen_get(g, x, r), w->e);
     LLVMValueRef p = LLVMGetUndef(LLVMVectorType(w->unit, (unsigned)v));
-    for (int i = 0; i < v; i++) p = LLVMBuildInsertElement(g->B, p, bytes_of(g, gen_get(g, x, r + i), w->e), gen_i32(g, i), "");
+    for (int i = 0; i < v; i++) p = LLVMBuildInsertElement(g->B, p, bytes_of(g, gen_get(g, x, r + reg[i]), w->e), gen_i32(g, i), "");
     return p;
 }
 
-// Registers r on of the result, v of them, from their place.
+// Elements of the result, v of them, from register r on, which are one after the other, from their place.
 static void unpack(Gen *g, const Way *w, int r, int v, LLVMValueRef from) {
     const Val *o = w->o;
     int bytes = v * w->size;
@@ -177,27 +234,28 @@ static void put(Gen *g, const Way *w) {
         LLVMBuildCondBr(g->B, owner, write, go);
         LLVMPositionBuilderAtEnd(g->B, write);
     }
-    int n = layout_regs(l), v = run(l, &w->m, w->size);
+    int n = layout_regs(l), reg[MAX_RUN], v = layout_run(l, w->m.fast, w->m.unit > w->size ? w->m.unit / w->size : 1, reg);
     int64_t limit[MAX_AXES] = {0};
-    LLVMValueRef at = LLVMBuildAdd(g->B, lane_offset(g, l, &w->m, w->x->type.rank, w->size, limit), w->area, "");
-    for (int r = 0; r < n; r += v) {
-        LLVMValueRef to = place(g, w, l, at, r);
-        LLVMSetAlignment(LLVMBuildStore(g->B, packed(g, w, r, v), to), (unsigned)(v * w->size));
+    LLVMValueRef at = lane_offset(g, l, &w->m, w->x->type.rank, w->size, limit);
+    for (int r = 0; r < n; r++) {
+        if (r & reg[v - 1]) continue;                                 // not the first of its run
+        LLVMSetAlignment(LLVMBuildStore(g->B, packed(g, w, r, reg, v), place(g, w, l, at, r)), (unsigned)(v * w->size));
     }
     if (owner) { LLVMBuildBr(g->B, go); LLVMPositionBuilderAtEnd(g->B, go); }
 }
 
 static void take(Gen *g, const Way *w) {
     const Layout *l = w->o->layout, *from = w->x->layout;
-    int n = layout_regs(l), v = run(l, &w->m, w->size);
+    int n = layout_regs(l), v = layout_vec(l, w->m.fast);
     int64_t limit[MAX_AXES];
+    while (v > 1 && v * w->size > w->m.unit) v /= 2;
     while (v > 1 && layout_span(l, w->m.fast) > layout_span(from, w->m.fast) && layout_span(from, w->m.fast) % v) v /= 2;
     for (int r = 0; r < n; r += v) {
         if (!written_part(w->x, l, r, limit)) {
             for (int i = 0; i < v; i++) gen_set(g, w->o, r + i, of_bytes(g, LLVMConstNull(w->unit), w->e));
             continue;
         }
-        LLVMValueRef at = LLVMBuildAdd(g->B, lane_offset(g, l, &w->m, w->x->type.rank, w->size, limit), w->area, "");
+        LLVMValueRef at = lane_offset(g, l, &w->m, w->x->type.rank, w->size, limit);
         unpack(g, w, r, v, place(g, w, l, at, r));
     }
 }

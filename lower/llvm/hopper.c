@@ -189,10 +189,9 @@ static bool gathers(const Region *r) {
     return false;
 }
 
-static int boxes_of(const Op *op) { return op->code == OP_T_tma_load && (op->nin - 4) % op->nidx == 0 ? (op->nin - 4) / op->nidx : 1; }
 
 static bool brings_boxes(const Region *r) {
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (boxes_of(op) > FEW_BOXES) return true;
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_tma_load && op_boxes(op) > FEW_BOXES) return true;
     return false;
 }
 
@@ -341,7 +340,7 @@ void emit_tma_load(Gen *g, Op *op) {
     Val *buf = op->in[0];
     const Type *t = &buf->type;
     const LaunchSlot *slot = gen_map(g, op);
-    int pitch = t->swizzle ? t->swizzle : (int)t->shape[1] * elem_bytes((Elem)t->elem), span = pitch / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = op->nidx, row_dim = -1;
+    int pitch = t->swizzle ? t->swizzle : (int)t->shape[1] * elem_bytes((Elem)t->elem), span = pitch / elem_bytes((Elem)t->elem), chunks = (int)(t->shape[1] / span), rank = slot->rank, row_dim = -1;
     int blocks = op->attr > 1 ? (int)op->attr : 1, box_rows = (int)t->shape[0];
     for (int d = 1; d < rank; d++) if (slot->box[d] > 1) { row_dim = slot->map_dim[d]; box_rows = (int)slot->box[d]; }
     int parts = (int)t->shape[0] / box_rows, boxes = chunks * parts / blocks, box_bytes = box_rows * pitch;
@@ -352,7 +351,7 @@ void emit_tma_load(Gen *g, Op *op) {
     char name[64];
     LLVMValueRef one = elected(g);
     int last = op->nin - !!(op->flags & HAS_WHERE);
-    bool own = last == 4 + parts * rank && parts > 1, window = !own && last > 4 + rank, columns = last < op->nin && op->attr == 1;
+    bool own = last == 4 + parts * rank && parts > 1, window = slot->im2col, columns = last < op->nin && op->attr == 1;
     LLVMValueRef live = last < op->nin ? gen_get(g, op->in[last], 0) : NULL;
     if (live && !columns) map = map_of_rows(g, op, live, map);
     snprintf(name, sizeof name, "llvm.nvvm.cp.async.bulk.tensor.g2s.%s.%dd", window ? "im2col" : "tile", rank);
@@ -369,7 +368,7 @@ void emit_tma_load(Gen *g, Op *op) {
         a[n++] = map;
         for (int k = 0; k < rank; k++) {                         // innermost first
             int d = slot->map_dim[k];
-            LLVMValueRef x = gen_get(g, op->in[4 + (own ? part * rank : 0) + d], 0);
+            LLVMValueRef x = d < 0 ? gen_i32(g, 0) : gen_get(g, op->in[4 + (own ? part * rank : 0) + d], 0);
             if (LLVMTypeOf(x) != g->i32) x = LLVMBuildTrunc(g->B, x, g->i32, "");
             if (!k && chunk) x = add(g, x, gen_i32(g, chunk * span));
             if (!k && block && !by_rows) x = add(g, x, mul(g, block, boxes * span));
@@ -377,7 +376,7 @@ void emit_tma_load(Gen *g, Op *op) {
             if (d == row_dim && by_rows) x = add(g, x, mul(g, block, box_rows));
             a[n++] = x;
         }
-        for (int d = last - 1; d >= 4 + rank && window; d--) {                         // of the window, innermost first
+        for (int d = last - 1; d >= 4 + op->nidx && window; d--) {                         // of the window, innermost first
             LLVMValueRef x = gen_get(g, op->in[d], 0);
             a[n++] = LLVMBuildTrunc(g->B, x, g->i16, "");
         }

@@ -14,6 +14,7 @@
 
 enum { FEW_WARPS = 4 };               // quantising rows of 5120 by 8 and 4 warps 68 and 59 us, of 11008 by 16 and 8 80 and 69; sums along 8192 70 and 65
 enum { SCANNED_WARPS = 4, SCANNED_LANES = 16384 };   // running sums of 16384 by 4, 8, 16 warps 130, 136, 148 us; of 8192 128, 128, 135; of 16001 131, 151, -
+enum { CROSSED_WARPS = 8, CROSSED_BYTES = 2, CROSSED_LANES = 128 * 128 };      // so that lanes have words of neighbours along either axis: 8192 x 8192 bytes turned by 128 x 128 34.5 us, 41.9 by 32 warps
 enum { SHARED_WARPS = 8 };            // of a block of a cluster: three blocks fit with 64 registers and more
 enum { SHARED_LEAST = 2048 };         // elements of a trip for them: softmax of 1024 x 393216 bf16 454 us, 529 by 4 warps, 611 by 2
 enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not hold: 128 registers of each thread
@@ -22,6 +23,8 @@ enum { EIGHT_WARPS = 128 * 128 };     // elements of a product that four do not 
 // sides; functions: costly ones; plain: other ops on whole tiles
 typedef struct Sizes {
     int64_t lanes, memory, dot, dots;
+    const Val *along;                            // the axis along which the last tile was read that has more than one
+    int     crossed;                             // bytes of an element of a tile that is stored along another axis than it was read along
     int     rank, ndots, functions, plain, gathers;
     bool    reduces, scans, sorts, looped;       // looped: a loop stands in it, or several axes are scanned
 } Sizes;
@@ -47,6 +50,12 @@ static bool from_memory(const Val *v, int depth) {
 // Elements at places that data says, each by itself: the innermost index is made of what was loaded.
 static bool gathers(const Op *op) { return op->code == OP_T_load && op->nidx && from_memory(op->in[op->nidx], 8); }
 
+// The axis along which a tile of several lies in memory, if it is that axis's number and what all lanes share.
+static const Val *innermost(const Op *op) {
+    const Val *v = op->nidx ? op->in[op->nidx] : NULL, *tile = op->code == OP_T_load ? op->out[0] : op_value(op);
+    return v && v->type.kind == TY_TILE && v->type.rank == 1 && tile->type.rank > 1 ? v->type.axis[0] : NULL;
+}
+
 static void measure(const Region *r, Sizes *s) {
     for (const Op *op = r->first; op; op = op->next) {
         for (int i = 0; i < op->nout; i++)
@@ -63,6 +72,8 @@ static void measure(const Region *r, Sizes *s) {
         s->ndots += op->code == OP_T_dot;
         s->reduces |= op->code == OP_T_reduce;
         s->gathers += gathers(op);
+        if (op->code == OP_T_load && innermost(op)) s->along = innermost(op);
+        if (op->code == OP_T_store && innermost(op) && s->along && innermost(op) != s->along) s->crossed = elem_bytes((Elem)op->in[0]->type.elem);
         s->scans |= op->code == OP_T_scan || op_joins(op);
         s->looped |= (op->nreg && !op_joins(op)) || ((op->code == OP_T_scan || op_joins(op)) && op->in[0]->type.rank > 1);
         s->functions += op->code == OP_T_fun && op->out[0]->type.rank && costly(op->sub);
@@ -130,6 +141,7 @@ int schedule_warps(const Fn *f, const CompileOptions *opt, int *per_block) {
     if (s.dot) warps = s.dot >= EIGHT_WARPS || crowded(&s) ? 8 : s.dot >= 32 * 32 ? 4 : 1;
     else warps = pow2_up((lanes + 32 * each - 1) / (32 * each));
     if (warps > 32) warps = 32;
+    if (s.crossed && s.crossed <= CROSSED_BYTES && !s.dot && !s.reduces && !s.scans && !s.sorts && !s.functions && s.lanes <= CROSSED_LANES && warps > CROSSED_WARPS) warps = CROSSED_WARPS;
     // the power of two below, where lanes have half as many more elements then at most; scans, twice as many
     int most = s.scans ? 2 * FEW_WARPS : FEW_WARPS;
     bool more = lanes * 4 <= (int64_t)warps * 32 * each * (s.scans ? 4 : 3);
