@@ -351,6 +351,7 @@ static Ix product(Graph *g, Ix a, Ix b, Ix (*add)(Graph *, Ix, Ix, int64_t)) {
 //
 //     w * (x % n) + w * n * (x / n)           ->  w * x
 //     w * (x % n) + w * n * (x / n % k)       ->  w * (x % (n * k))
+//     w * (x % n) + w * n * (y / n)           ->  w * y              where x is what y % n was simplified to
 //
 // `part`, times w * n, is looked for in e; it is there if taking it away leaves that many terms fewer. What is tried is
 // not put together itself: an index of many digits (bits in another order) would be tried in all orders.
@@ -372,6 +373,10 @@ static Ix recombine_term(Graph *g, Ix e, Ix mod, Ix weight) {
         Ix t = ix_term(left, i, &c);
         for (uint32_t f = 0; f < factors(t); f++) {
             Ix m = factor(t, f);
+            if (m->kind == IX_DIV && m->arg[1] == n && m->arg[0] != x && ix_mod(g, m->arg[0], n) == mod) {
+                rest = without_part(g, left, wn, m);
+                if (rest) return ix_add(g, rest, ix_mul(g, weight, m->arg[0]));
+            }
             if (m->kind != IX_MOD || m->arg[0] != q) continue;
             rest = without_part(g, left, wn, m);
             if (rest) return ix_add(g, rest, ix_mul(g, weight, ix_mod(g, x, ix_mul(g, n, m->arg[1]))));

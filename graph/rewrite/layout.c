@@ -37,6 +37,8 @@ int ix_quotients(Ix e) {
 
 static int terms(Ix e) { return e->kind == IX_SUM ? (int)e->n + (e->value != 0) : ix_is(e, 0) ? 0 : 1; }
 
+static bool is_quotient(Ix e) { return e->kind == IX_DIV || (e->kind == IX_SUM && e->n == 1 && e->coef[0] == 1 && e->arg[0]->kind == IX_DIV); }
+
 int dims_merged(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_shape, Ix *to_coord) {
     int n = 0;
     for (int i = 0; i < rank; i++) {
@@ -46,10 +48,10 @@ int dims_merged(Graph *g, int rank, const Ix *shape, const Ix *coord, Ix *to_sha
             bool strided = coord[i]->has_axis && coord[i]->multiple > 1;
             bool inside = !strided && ix_prove_ge0(g, coord[i]) && ix_prove_lt(g, coord[i], shape[i]);
             Ix one = ix_add(g, ix_mul(g, to_coord[n - 1], shape[i]), coord[i]);
-            bool simpler = one && ix_quotients(one) <= ix_quotients(to_coord[n - 1]) + ix_quotients(coord[i]) &&
-                           terms(one) < terms(to_coord[n - 1]) + terms(coord[i]);
-            // out of range together
-            bool taken_apart = n == 1 && to_coord[0]->kind == IX_DIV && coord[i]->kind == IX_MOD;
+            int quotients = ix_quotients(to_coord[n - 1]) + ix_quotients(coord[i]), most = terms(to_coord[n - 1]) + terms(coord[i]);
+            bool simpler = one && ix_quotients(one) <= quotients && (terms(one) < most || (terms(one) == most && ix_quotients(one) + 2 <= quotients));
+            // out of range together: what is left of the digit, or of a window's place in it, (x + 1) / 2 - 1
+            bool taken_apart = is_quotient(to_coord[n - 1]) && coord[i]->kind == IX_MOD;
             bool outer = taken_apart ||
                          (ix_prove_ge0(g, to_coord[n - 1]) && ix_prove_lt(g, to_coord[n - 1], to_shape[n - 1]));
             if (inside && outer && simpler) {

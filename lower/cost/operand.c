@@ -96,6 +96,31 @@ bool operand_by_data(Facts *s, const Val *v) {
     return any;
 }
 
+// A row's number, or a digit of it.
+static bool is_digit(const Val *v) {
+    const Op *d = v->def;
+    while (d && (d->code == OP_T_splat || (d->code == OP_T_binary && (d->sub == OP_div || d->sub == OP_rem) && d->in[1]->type.rank == 0))) d = d->in[0]->def;
+    return d && d->code == OP_T_index;
+}
+
+// Digits, times a step and moved, as a walk over pixels has them (hopper/window.c).
+static bool is_walked(const Val *v) {
+    const Op *d = v->def;
+    if (v->type.rank == 0) return true;
+    if (d && d->code == OP_T_binary && (d->sub == OP_add || d->sub == OP_sub || d->sub == OP_mul)) return is_walked(d->in[0]) && is_walked(d->in[1]);
+    return is_digit(v);
+}
+
+// Rows that no walk goes through, and that are computed: a picture that is twice as large, its windows' rows side by side.
+bool operand_by_places(Facts *s, const Val *v) {
+    Access a;
+    bool walked = true;
+    if (!facts_fn(s)->target->has_wgmma || !v->def || v->def->code != OP_T_load) return false;
+    access_shape(s, v->def, &a);
+    for (int d = 0; d < a.nidx; d++) walked &= !a.aff[d].ntile || (d != a.inner && is_walked(a.idx[d]));
+    return !walked;
+}
+
 // Rows of a number of bytes that is no power of two take three times as long (4096^3, contracted rows by 64 x 192: 487 us, by 128 x 192 1027, by 128 x 256 245).
 void operand_picks(Work *w, Facts *s, const int64_t *dims, const Val *v, double bytes) {
     Access a;

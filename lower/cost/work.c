@@ -102,6 +102,7 @@ static void reads(Work *w, Facts *s, const int64_t *dims, const Op *dot, double 
         const Val *v = dot->in[i];
         double bytes = operand_bytes(s, v, dot->parent);
         if (operand_by_data(s, v)) operand_picks(w, s, dims, v, bytes);
+        else if (operand_by_places(s, v)) w->gathered += bytes;
         if (w->nest && v->def && v->def->code == OP_T_load && !follows(v, w->nest->reg[0]->args.at[0], DEEP)) w->again += bytes;
         read[i] = operand_brought(v, dot->parent) ? bytes : 0;
         *(i ? &w->right : &w->left) = operand_plain(s, v) ? read[i] : 0;

@@ -78,6 +78,7 @@ bool   operand_made(const Val *v, const Region *trip);
 bool   operand_loaded(const Val *v);
 bool   operand_by_columns(Facts *s, const Val *v, const Val *k);
 bool   operand_by_data(Facts *s, const Val *v);
+bool   operand_by_places(Facts *s, const Val *v);
 bool   operand_plain(Facts *s, const Val *v);
 void   operand_picks(Work *w, Facts *s, const int64_t *dims, const Val *v, double bytes);
 

@@ -223,23 +223,34 @@ void eval_copy_async(Eval *e, const Step *s) {
     const Op *op = s->op;
     Ring   *r = ring_of(e, op, 0);
     Stage  *stage = stage_to_write(e, op, 0);
-    int     dim[MAX_RANK], n = 0;                         // dimension of the ring that moves an index, or -1
-    const Val *axis[MAX_RANK];
+    int     n = 0;
+    const Val *axis[MAX_AXES];                            // that the dimensions of the ring are
     int64_t at[MAX_AXES] = {0}, live[MAX_AXES] = {0}, idx[MAX_RANK];
     if (!stage) return;
     for (int d = 0; d < op->nidx; d++) {
-        const Val *v = op->in[3 + d];
-        dim[d] = v->type.rank ? n : -1;
-        for (int i = 0; i < n && v->type.rank; i++) if (axis[i] == v->type.axis[0]) dim[d] = i;
-        if (dim[d] == n) axis[n++] = v->type.axis[0];
-        if (v->type.rank) live[dim[d]] = slot_of(e, v->type.axis[0])->live;
+        const Type *t = &op->in[3 + d]->type;
+        for (int k = 0, i; k < t->rank; k++) {
+            for (i = 0; i < n && axis[i] != t->axis[k];) i++;
+            if (i < n || n == MAX_AXES) continue;
+            live[n] = slot_of(e, t->axis[k])->live;
+            axis[n++] = t->axis[k];
+        }
     }
     if (n != r->rank) { eval_fault(e, op->span, "copy_async: %d indices have an axis, the ring has %d dimensions", n, r->rank); return; }
     unsigned char *to = r->data + (stage - r->stage) * r->bytes;
     do {
         bool dead = false;
         for (int d = 0; d < n; d++) dead |= at[d] >= live[d];
-        for (int d = 0; d < op->nidx && !dead; d++) idx[d] = lane_imm(&op->in[3 + d]->type, lanes_of(e, op->in[3 + d]), dim[d] < 0 ? 0 : at[dim[d]]);
+        for (int d = 0; d < op->nidx && !dead; d++) {
+            const Type *t = &op->in[3 + d]->type;
+            int64_t lane = 0;
+            for (int k = 0; k < t->rank; k++) {
+                int i = 0;
+                while (axis[i] != t->axis[k]) i++;
+                lane = lane * axis_extent(t->axis[k]) + at[i];
+            }
+            idx[d] = lane_imm(t, lanes_of(e, op->in[3 + d]), lane);
+        }
         const unsigned char *from = dead ? NULL : element(e, op->in[2], idx);
         if (from) memcpy(to, from, (size_t)r->size);
         else      memset(to, 0, (size_t)r->size);

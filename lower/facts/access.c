@@ -238,6 +238,13 @@ static bool divides_others(const Affine *f, const Val *axis, int64_t v) {
     return true;
 }
 
+// So do places that are computed for other axes: x[m % 7 * 64 + j] along j.
+static bool divides_tiles(Facts *s, const Affine *f, int64_t v) {
+    for (int i = 0; i < f->ntile; i++)
+        if (f->tile[i].k % v && !fact_divides(s, f->tile[i].v, v)) return false;
+    return true;
+}
+
 static bool axis_elsewhere(const Access *a, const Val *axis, int but) {
     for (int d = 0; d < a->nidx; d++)
         if (d != but && type_axis(&a->idx[d]->type, axis) >= 0) return true;
@@ -261,7 +268,7 @@ static int widest(Facts *s, const Access *a, bool affine, int most) {
     if (!a->proved[last] && !affine) return 1;
     if (axis->def->nin > 2) return a->op->flags & FROM_16 ? v : 1;
     for (; v > 1; v /= 2) {
-        bool ok = affine ? divides_others(f, axis, v) && divides_uniform(s, f, v)
+        bool ok = affine ? divides_others(f, axis, v) && divides_uniform(s, f, v) && divides_tiles(s, f, v)
                          : in_runs(s, a, axis, v) && lanes_aligned(s, a->idx[last], axis, v);
         ok = ok && (a->proved[last] || fact_size_divides(s, a->p->dim[last], v));
         ok = ok && ((axis->def->flags & AXIS_FULL) ? axis_extent(axis) % v == 0 : fact_divides(s, axis_hi(axis), v));
@@ -330,9 +337,9 @@ bool access_shape(Facts *s, const Op *op, Access *a) {
 bool access_of(Facts *s, const Op *op, Access *a) {
     access_shape(s, op, a);
     const Affine *f = &a->aff[a->inner];
-    if (a->contiguous >= 0 && !f->ntile) {
+    if (a->contiguous >= 0) {
         a->vec = widest(s, a, true, 16);
-        if (a->vec > 1 || f->naxis == 1) return true;
+        if (a->vec > 1 || (f->naxis == 1 && !f->ntile)) return true;
     }
     int otherwise = a->contiguous;
     for (int i = a->type.rank; i-- > 0 && a->nidx && f->ntile && !a->p->strided && a->vec == 1;) {      // adjacent in runs?

@@ -136,6 +136,7 @@ static const char *operand_of(Hop *h, Operand *o, Val *v, const Val *k, int side
     if (named && !boxes) return hop_gather(h, o, k);
     const char *why = boxes ? NULL : operand_window(h, o, k);
     if (why && hop_boxes(h, o)) o->window = NULL, why = NULL;
+    if (why && !hop_gather(h, o, k)) return NULL;            // rows that no walk goes through: one by one
     if (!why) why = operand_axes(h, o, k);
     if (why) return why;
     int64_t in = tma_row(axis_extent(o->inner) * size, o->inner == k), out = axis_extent(o->outer);

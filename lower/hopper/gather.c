@@ -1,4 +1,6 @@
-// Operands whose rows data names: tokens that an expert has, pages and neighbours, embeddings that a product follows.
+// Operands whose rows data names: tokens that an expert has, pages and neighbours, embeddings that a product follows. And those whose rows are
+// computed, where no walk of TMA goes through them (hopper/window.c): windows of a picture that is made larger, x[(p + r) / 2, ..], of one that is
+// mirrored at its edges, patches whose rows lie side by side, x[p, q * 2 C + c].
 //
 //     acc += dot(x[rows[m], k], w[k, n])
 //
@@ -64,8 +66,7 @@ const char *hop_gather(Hop *h, Operand *o, const Val *k) {
     Access copy;
     int64_t size = elem_bytes(a->elem);
     if (o->where != RING) return "an operand is gathered";
-    if (a->inner + 1 < a->nidx || inner->ntile || inner->naxis != 1 || inner->axis[0].k != 1 || inner->axis[0].scale)
-        return "an operand is gathered by its columns";
+    if (a->inner + 1 < a->nidx || inner->naxis != 1 || inner->axis[0].k != 1 || inner->axis[0].scale) return "an operand is gathered by its columns";
     o->inner = inner->axis[0].axis;
     if (!hop_computable(h, axis_lo(o->inner)) || !hop_computable(h, axis_hi(o->inner))) return "an operand's address depends on loaded values";
     for (int t = 0; t < inner->nterm; t++) if (!hop_computable(h, inner->term[t].v)) return "an operand's address depends on loaded values";
@@ -77,6 +78,8 @@ const char *hop_gather(Hop *h, Operand *o, const Val *k) {
         if (!follows_rows(h, idx, axis, 0)) return "the rows of a gathered operand are more than loads and arithmetic";
     }
     if (!o->outer || o->inner == o->outer) return "an operand's innermost dimension has no axis";
+    for (int t = 0; t < inner->ntile; t++)                  // where in a row it begins
+        if (inner->tile[t].v->type.rank != 1 || inner->tile[t].v->type.axis[0] != o->outer || !follows_rows(h, inner->tile[t].v, o->outer, 0)) return "an operand is gathered by its columns";
     if (!hop_computable(h, axis_lo(o->outer)) || !hop_computable(h, axis_hi(o->outer))) return "an operand's address depends on loaded values";
     int64_t row = axis_extent(o->inner) * size, rows = axis_extent(o->outer);
     if (size != 2 && o->inner != k) return "only 16-bit operands may have the contracted axis outside";

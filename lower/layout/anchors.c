@@ -237,10 +237,11 @@ static void anchor_gathers(Assign *s) {
         Access a;
         if (op->code != OP_T_copy_async) continue;
         access_of(s->facts, op, &a);
+        const Layout *l = access_copy_layout(s->f->arena, &a, COPY_WARPS);
         for (int d = 0; d < a.nidx; d++)
             for (int t = 0; t < a.aff[d].ntile; t++) {
-                Val *v = a.aff[d].tile[t].v;
-                assign_set(s, v, layout_project(s->f->arena, access_copy_layout(s->f->arena, &a, COPY_WARPS), &a.type, &v->type));
+                Val *v[] = {a.idx[d], a.aff[d].tile[t].v};                   // where the rows begin in memory's, too, it is of both axes
+                for (int k = 0; k < 2; k++) assign_set(s, v[k], layout_project(s->f->arena, l, &a.type, &v[k]->type));
                 assign_settle(s);
             }
     }
