@@ -331,6 +331,12 @@ static Node *convolve_transposed(Op *op, Node *x, Node *weights, int64_t group, 
                   : op_convolve(op, op_spread(op, x, 2 + c, w), weights, group, w->n, elem, acc);
 }
 
+// One element reaches each place by one weight, whatever its neighbours would be apart: with as many phases as there are places, no tap is in vain.
+static void part_lone(const Node *x, OpWindow *w) {
+    for (int i = 0; i < w->n; i++)
+        if (ix_is(x->shape[2 + i], 1) && w->stride[i] < op_window_span(w, i)) w->stride[i] = op_window_span(w, i);
+}
+
 static Node *lower_conv_transpose(Op *op) {
     Graph *g = op->g;
     Node *x = op_in(op, 0), *weights = op_in(op, 1), *bias = op_opt(op, 2);
@@ -340,6 +346,7 @@ static Node *lower_conv_transpose(Op *op) {
     if (x->rank < 3 || weights->rank != x->rank)
         return op_error(op, "its weights have %d dimensions, its input %d", weights->rank, x->rank);
     if (!transposed(op, x, weights, &w)) return NULL;
+    part_lone(x, &w);
     x = op_sized(op, x, 1, weights->shape[0]);
     Node *xs = split_axis(op, x, 1, group, "channels"), *ws = split_axis(op, weights, 0, group, "channels");
     if (xs == NULL || ws == NULL || g_failed(g) != NULL) return NULL;

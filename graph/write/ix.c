@@ -84,6 +84,15 @@ static void put_call(Kernel *k, Buf *to, Ix e, const char *name) {
     buf_putc(to, ')');
 }
 
+// max(x, -x) is what it says.
+static void put_max(Kernel *k, Buf *to, Ix e) {
+    Ix sum = ix_add(k->g, e->arg[0], e->arg[1]);
+    if (!sum || !ix_is(sum, 0)) { put_call(k, to, e, "max"); return; }
+    buf_puts(to, "abs(");
+    k_put_number(k, to, e->arg[e->arg[0]->kind == IX_SUM && e->arg[0]->coef[0] < 0], P_TERNARY);
+    buf_putc(to, ')');
+}
+
 // a < b + 1 is a <= b.
 static void put_less(Kernel *k, Buf *to, Ix e, int outer) {
     bool or_equal = e->arg[1]->kind == IX_SUM && e->arg[1]->value == 1;
@@ -194,7 +203,7 @@ void k_put_ix(Kernel *k, Buf *to, Ix e, int outer) {
         break;
     case IX_MOD: put_list(k, to, e, "%", P_TIMES, outer); break;
     case IX_MIN: put_call(k, to, e, "min"); break;
-    case IX_MAX: put_call(k, to, e, "max"); break;
+    case IX_MAX: put_max(k, to, e); break;
     case IX_LT: put_less(k, to, e, outer); break;
     case IX_EQ:
         if (is_truth(e->arg[0]) && ix_is(e->arg[1], 0)) {

@@ -59,6 +59,8 @@ enum { MANY_DRAW = 32, SHORT_RING = 5 };
 // An operand that is made in registers: elements a us and multiprocessor, of which one group alone hides a quarter; us a trip. Several blocks on a
 // multiprocessor (hop_blocks_together) work while one waits.
 static const double MADE = 33e3, MADE_ALONE = 38e3, MADE_TRIP = 0.11, MADE_MORE = 0.02;
+// us of a trip that waits for what it computes an operand from: f32 cast to bf16, 1024 x 640 x 640 and 4096 x 256 x 256, 40 tiles (0.4 to 0.7)
+static const double AWAITED = 0.55;
 enum { FEW_COLUMNS = 64 };                                          // more were not measured so
 enum { PROGRAM_REGS = 64, SYNC_STAGES = 4 };                        // registers beside sums; stages of cp.async
 
@@ -193,6 +195,7 @@ double product_us(const Work *w, const Target *t, How how) {
     us = fmax(us, drawn_us(&l, at_once) + r->end + last);
     us += rounds * trips * r->barriers + (w->clocks && !how.walks ? (ends - 1) * (ANEW + w->turned_end) : 0);
     if (parts > 1) us += joins_us(&l, rounds);
+    if (w->computes && w->wide) us += ends * trips * AWAITED;
     if (w->sync && !w->merged && w->wide) us *= 1 + ABSENT * w->outside;
     if (w->sync && w->wide && w->f32) us *= SPLIT * (w->tile > SPLIT_TILE ? SPLIT_LARGE : 1);
     return START + r->fill + us + w->idle / sms * IDLE;

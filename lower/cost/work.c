@@ -217,6 +217,7 @@ static bool product(Work *w, const Target *t, Facts *s, const int64_t *dims, con
     w->sync |= !wgmma;
     w->f32 |= dot->in[0]->type.elem == EL_f32 && dot->sub != DP_ieee;
     w->threads = wgmma ? 128 * p.groups : 128;
+    for (int i = 0; i < 2 && !wgmma; i++) w->computes |= read[i] > 0 && operand_made(dot->in[i], dot->parent);
     for (int i = 0; i < 2 && !wgmma; i++) if (p.columns[i] && elem_bytes((Elem)dot->in[0]->type.elem) == 1) w->turned_bytes += (double)((i ? x.n : x.m) * x.k * x.batch);
     return wgmma ? multiplied(w, s, dot, &p, &x, read) : x.m * x.n <= 128 * 256 && (t->has_wgmma || x.m != THREE);
 }

@@ -57,6 +57,7 @@ typedef struct Work {
     bool    keeps;                  // .. and go down columns with the right operand in its place
     bool    pairs;                  // programs one below the other could each bring half of the right operand for both
     double  made;                   // elements of an operand that a trip computes
+    bool    computes;               // by mma.sync each trip loads one and computes it, which nothing hides
     double  turned_bytes, rowed;    // bytes that lie with k outside: by mma.sync; by wgmma, those that other warps turn
     double  left, right;            // bytes of a trip, by side, where they come by plain loads; and tiles along the columns and the rows (0: unknown)
     int64_t across, down;

@@ -25,6 +25,11 @@ class Model:
         self.weights.append(helper.make_tensor(name, TensorProto.INT64, [len(values)], values))
         return name
 
+    def floats(self, *values):
+        name = f"c{len(self.weights)}"
+        self.weights.append(helper.make_tensor(name, TensorProto.FLOAT, [len(values)], values))
+        return name
+
     def node(self, op, *inputs, out=None, **attributes):
         out = out or f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [out], name=f"{op}_{len(self.nodes)}", **attributes))
@@ -102,4 +107,21 @@ m.output(p)
 m.output(m.node("Relu", m.node("Add", p, m.node("MatMul", "a", m.weight(72, 96))), out="both"))
 l, r = m.input("l", 16, 1600), m.input("r", 16, 1400)      # few tiles with long sums are made in parts
 m.output(m.node("Relu", m.node("Add", m.node("MatMul", l, m.weight(1600, 64)), m.node("MatMul", r, m.weight(1400, 64))), out="long"))
+m.save()
+
+m = Model("enlarged")                                    # pictures made larger by their nearest pixels, alone and added; mirrored edges; tokens mixed by an odd number; a picture of one pixel
+x = m.input("x", 2, 64, 24, 24)
+up = lambda v: m.node("Resize", v, "", m.floats(1, 1, 2, 2), mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+top = m.node("Conv", m.node("Relu", m.node("Conv", x, m.weight(128, 64, 3, 3), strides=[2, 2], pads=[1] * 4)), m.weight(64, 128, 1, 1))
+pyramid = m.node("Add", m.node("Conv", x, m.weight(64, 64, 1, 1)), up(top))
+m.output(m.node("Conv", pyramid, m.weight(64, 64, 3, 3), pads=[1] * 4, out="pyramid"))
+first = m.node("Relu", m.node("Conv", x, m.weight(64, 64, 1, 1)))
+m.output(m.node("Conv", up(first), m.weight(64, 64, 3, 3), pads=[1] * 4, out="enlarged"))
+m.output(m.node("Conv", m.node("Pad", first, m.ints(0, 0, 1, 1, 0, 0, 1, 1), mode="reflect"), m.weight(64, 64, 3, 3), out="mirrored"))
+t = m.input("t", 2, 196, 64)
+h = m.node("Transpose", m.node("LayerNormalization", t, m.weight(64), m.weight(64)), perm=[0, 2, 1])
+h = m.node("MatMul", m.node("Relu", m.node("MatMul", h, m.weight(196, 256))), m.weight(256, 196))
+m.output(m.node("MatMul", m.node("Add", t, m.node("Transpose", h, perm=[0, 2, 1])), m.weight(64, 64), out="mixed"))
+m.output(m.node("ConvTranspose", m.input("z", 3, 100, 1, 1), m.weight(100, 64, 4, 4), out="lone"))
+m.output(m.node("Transpose", m.input("y", "M", "N"), perm=[1, 0], out="turned"))
 m.save()
