@@ -92,7 +92,7 @@ models() {
 sanitizer() {
     command -v compute-sanitizer >/dev/null || { say "sanitizer: there is no compute-sanitizer (of the CUDA toolkit)"; return; }
     for tool in memcheck racecheck synccheck; do
-        each $tool sanitized '' < <(with_tests lang/std/*.tk tests/lower/{loops,across,rows_of_numbers,align,sequence,vectors}.tk | some 1 $tool)
+        each $tool sanitized '' < <(with_tests lang/std/*.tk tests/lower/{loops,across,rows_of_numbers,align,sequence,vectors,anywhere,crossed}.tk | some 1 $tool)
     done
 }
 

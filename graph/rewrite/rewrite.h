@@ -41,6 +41,7 @@ void  join_groups(Graph *g);                                 // groups.c
 void  share_heads(Graph *g);                                 // heads.c
 void  order_axes(Graph *g);                                  // layout.c
 void  unfold_windows(Graph *g);                              // unfold.c
+void  unshuffle_pixels(Graph *g);                            // shuffle.c
 void  order_sums(Graph *g);                                  // layout.c, products alone
 void  order_results(Graph *g);                               // apart.c
 void  views_into_steps(Graph *g);                            // loops.c

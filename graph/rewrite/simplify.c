@@ -218,7 +218,7 @@ void graph_simplify(Graph *g) {
     static void (*const passes[])(Graph *) = {
         select_branches, drop_empty,     fold_numbers, integer_products, count_constants, plain_scans, hoist_factors,  fold_scales,
         join_steps,      sum_products,   merge_products, join_alike,     turn_columns,    part_gates,    join_groups,
-        share_heads,     order_axes,     unfold_windows, order_sums,     order_results,  bundle_concats,
+        share_heads,     order_axes,     unfold_windows, unshuffle_pixels, order_sums,     order_results,  bundle_concats,
         views_into_steps,
     };
     if (g->tables->simplified) return;

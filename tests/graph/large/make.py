@@ -125,3 +125,17 @@ m.output(m.node("MatMul", m.node("Add", t, m.node("Transpose", h, perm=[0, 2, 1]
 m.output(m.node("ConvTranspose", m.input("z", 3, 100, 1, 1), m.weight(100, 64, 4, 4), out="lone"))
 m.output(m.node("Transpose", m.input("y", "M", "N"), perm=[1, 0], out="turned"))
 m.save()
+
+m = Model("shuffled")                                    # pixels shuffled out of channels, by either order, in blocks of 2 and 3, with a slope for each channel between, twice; then convolutions
+x = m.input("x", 2, 32, 12, 10)
+conv = lambda v, k, c, **at: m.node("Conv", v, m.weight(k, c, 3, 3), m.weight(k), pads=[1] * 4, **at)
+shuffle = lambda v, size, mode: m.node("DepthToSpace", v, blocksize=size, mode=mode)
+m.output(conv(shuffle(m.node("Relu", conv(x, 128, 32)), 2, "CRD"), 32, 32, out="crd"))
+m.output(conv(shuffle(m.node("Relu", conv(x, 128, 32)), 2, "DCR"), 32, 32, out="dcr"))
+m.output(conv(shuffle(conv(x, 144, 32), 3, "CRD"), 32, 16, strides=[2, 2], out="three"))
+m.output(conv(m.node("PRelu", shuffle(conv(x, 128, 32), 2, "CRD"), m.weight(32, 1, 1)), 32, 32, out="slopes"))
+m.output(conv(shuffle(conv(shuffle(conv(x, 64, 32), 2, "CRD"), 64, 16), 2, "CRD"), 8, 16, out="twice"))
+both = conv(x, 128, 32)
+m.output(m.node("ReduceMax", both, m.ints(2, 3), out="most"))
+m.output(conv(shuffle(both, 2, "CRD"), 32, 32, out="read_twice"))
+m.save()
