@@ -150,25 +150,37 @@ static bool stored_by_rows(const Kernel *k, KPart p) {
     return false;
 }
 
-// Columns of several axes too long for a tile are loops in one another: what of each is in the tile, the innermost having most. False: at most one is such.
+// Columns of several axes too long for a tile, each by itself or all together, are loops in one another: what of each is in the tile, the innermost having
+// most. False: at most one is such, and a tile has room for the others.
 static bool loops_by(Kernel *k, const KPart *part, int n, int64_t *by) {
-    int64_t room = K_TILE_LIMIT / k->side;
+    enum { MOST = 4 * K_TILE_LIMIT };
+    int64_t room = K_TILE_LIMIT / k->side, lanes = k->side;
     int loops = 0;
     for (int i = 0; i < n; i++) {
         Ix e = k_part_extent(k->g, k->fg->root->shape, part[i]);
         if (part[i].row) continue;
         if (e == k->looped) return false;
+        by[i] = e->kind == IX_CONST ? k_pow2(e->value) : FEW_LANES;
         if (!k_whole(k, e)) loops++;
-        else if (e->kind == IX_CONST) room = room / k_pow2(e->value) > 1 ? room / k_pow2(e->value) : 1;
+        else if (e->kind == IX_CONST) {
+            room = room / by[i] > 1 ? room / by[i] : 1;
+            lanes = k_times(lanes, by[i]);
+        }
+    }
+    bool together = loops == 0 && lanes > MOST;
+    if (together) room = K_TILE_LIMIT / k->side;
+    for (int i = n; i-- > 0 && together;) {
+        if (part[i].row) continue;
+        by[i] = by[i] < room ? by[i] : room;
+        room /= by[i];
     }
     for (int i = n; i-- > 0 && loops > 1;) {
         Ix e = k_part_extent(k->g, k->fg->root->shape, part[i]);
-        int64_t size = e->kind == IX_CONST ? k_pow2(e->value) : FEW_LANES;
         if (part[i].row || k_whole(k, e)) continue;
-        by[i] = size < room ? size : room;
+        by[i] = by[i] < room ? by[i] : room;
         room /= by[i];
     }
-    return loops > 1;
+    return loops > 1 || together;
 }
 
 bool k_rows_with(Kernel *k, const KPart *part, int n) {
@@ -214,7 +226,8 @@ bool k_rows_with(Kernel *k, const KPart *part, int n) {
             if (e->kind == IX_CONST && k_pow2(e->value) < by) by = k_pow2(e->value);
             bool tiled = i == last_row;
             if (k->reduces != R_ROWS) by = tile[i], tiled = true;
-            KAxisKind kind = !part[i].row ? (k_whole(k, e) ? A_FULL : A_LOOP_TILE) : tiled && by > 1 ? A_TILE : A_GRID;
+            bool whole = k_whole(k, e) && !(loops && !part[i].row && e->kind == IX_CONST && by_loop[i] < k_pow2(e->value));
+            KAxisKind kind = !part[i].row ? (whole ? A_FULL : A_LOOP_TILE) : tiled && by > 1 ? A_TILE : A_GRID;
             if (kind == A_LOOP_TILE) {
                 by = loops ? by_loop[i] : e == k->looped ? k->looped_by : room > 2048 ? 2048 : room;
                 room = room / by > 1 ? room / by : 1;

@@ -135,6 +135,7 @@ static void fill_trips(Hop *h, Builder *b, int role, ValMap *map) {
         hop_gather_rows(h, b, map, h->nest->reg[0]);
     }
     hop_box_corners(h, b, map, fixed, false);
+    for (int i = 0; i + 1 < odo.n; i++) odo.radix[i] = map_get(map, odo.radix[i]);      // which the loop around has made, too
     odometer_set(&odo, b, map_get(map, h->loop->in[0]), at);
     hop_gather_ahead(h, b, map, &rows, at + odo.n);
     int walked = odo.n + rows.n, n = walked + hop_pixels_begin(h, b, fixed, map_get(map, h->loop->in[0]), &pixels, at + walked);

@@ -139,3 +139,8 @@ both = conv(x, 128, 32)
 m.output(m.node("ReduceMax", both, m.ints(2, 3), out="most"))
 m.output(conv(shuffle(both, 2, "CRD"), 32, 32, out="read_twice"))
 m.save()
+
+m = Model("parted")                                      # a norm over pixels whose places are digits, stored in another order: all of a picture's rows and columns are no tile
+h = m.node("PRelu", shuffle(conv(m.input("x", 1, 16, 18, 6), 288, 16), 3, "CRD"), m.weight(32, 1, 1))
+m.output(conv(m.node("InstanceNormalization", h, m.weight(32), m.weight(32)), 32, 32, out="normed"))
+m.save()
