@@ -115,13 +115,13 @@ static bool has_product(const Node *x) {
     return x->kind == G_contract;
 }
 
-// Is y computed element by element of one product of weights, or of views of it, and is all on the way read by nobody else?
-static bool of_product(const Rewrite *r, const Node *y) {
+// Is y computed element by element of one product of weights with so many columns, or of views of all of it, and is all on the way read by nobody else?
+static bool of_product(const Rewrite *r, const Node *y, int64_t columns) {
     enum { MOST = 16 };
     const Node *at[MOST] = {y}, *product = NULL;
     int n = 1, uses[MOST] = {1};
     for (int i = 0; i < n; i++) {
-        bool through = at[i]->kind == G_ew || at[i]->kind == G_cast || (at[i]->kind == G_view && ix_is(at[i]->view.pred, 1));
+        bool through = at[i]->kind == G_ew || at[i]->kind == G_cast || (at[i]->kind == G_view && ix_is(at[i]->view.pred, 1) && g_count(r->g, at[i]) == g_count(r->g, at[i]->src[0]));
         if (!through && (at[i]->kind != G_contract || (product && product != at[i]))) return false;
         if (!through) product = at[i];
         for (uint32_t k = 0; through && k < at[i]->nsrc; k++) {
@@ -135,7 +135,7 @@ static bool of_product(const Rewrite *r, const Node *y) {
         }
     }
     for (int i = 0; i < n; i++) if (r->users[at[i]->id] != uses[i]) return false;
-    return product && r->constant[product->src[1]->id] && product->contract.nb == 0 && product->contract.nn == 1;
+    return product && r->constant[product->src[1]->id] && product->contract.nb == 0 && product->contract.nn == 1 && ix_is(product->shape[product->rank - 1], columns);
 }
 
 // Where in the order (rest, channel) what is at `place` of (channel, rest) stands.
@@ -204,7 +204,7 @@ static Node *in_pixels(Rewrite *r, void *pass, Node *n, Node *const *src) {
     rank++;
     if (any_null_ix(own, y->rank) || any_null_ix(coord, rank)) return NULL;
     int64_t step = columns_apart(&s);
-    if (step > 1 && of_product(r, n->src[0]->src[0])) {
+    if (step > 1 && n->src[0]->kind == G_view && of_product(r, n->src[0]->src[0], step * s.channels)) {
         y = computed(g, y, s.channels, step);
         g_at_node(g, n);
         if (!y) return NULL;

@@ -138,6 +138,8 @@ m.output(conv(shuffle(conv(shuffle(conv(x, 64, 32), 2, "CRD"), 64, 16), 2, "CRD"
 both = conv(x, 128, 32)
 m.output(m.node("ReduceMax", both, m.ints(2, 3), out="most"))
 m.output(conv(shuffle(both, 2, "CRD"), 32, 32, out="read_twice"))
+some = m.node("Tanh", m.node("Slice", m.node("Relu", conv(x, 128, 32)), m.ints(32), m.ints(96), m.ints(1)))
+m.output(conv(m.node("PRelu", shuffle(some, 2, "CRD"), m.weight(16, 1, 1)), 32, 16, out="some"))
 m.save()
 
 m = Model("parted")                                      # a norm over pixels whose places are digits, stored in another order: all of a picture's rows and columns are no tile
