@@ -155,6 +155,8 @@ static bool rows_of(Graph *g, const Windows *w, Node *a, Rows *r) {
         coord[d] = r->of[d] && d != line ? r->of[d] : ix_substitute(g, w->at[d], axis, G_MAX_RANK);
     if (any_null_ix(coord, w->y->rank)) return false;
     Ix inside = ix_and(g, full, ix_in_range(g, coord[line], w->y->shape[line]));
+    for (int d = 0; d < w->y->rank; d++)                     // what counts channels may be taps of a single window, outside of the picture
+        if (!r->of[d]) inside = ix_and(g, inside, ix_in_range(g, coord[d], w->y->shape[d]));
     r->node = kept(g, g_view(g, w->y, rank, shape, coord, inside, g_int(0)), name_of(g, w->y, "rows"));
     return true;
 }

@@ -142,7 +142,8 @@ some = m.node("Tanh", m.node("Slice", m.node("Relu", conv(x, 128, 32)), m.ints(3
 m.output(conv(m.node("PRelu", shuffle(some, 2, "CRD"), m.weight(16, 1, 1)), 32, 16, out="some"))
 m.save()
 
-m = Model("parted")                                      # a norm over pixels whose places are digits, stored in another order: all of a picture's rows and columns are no tile
+m = Model("parted")                                      # a norm over pixels whose places are digits, stored in another order: all of a picture's rows and columns are no tile; windows that do not move along a padded side
 h = m.node("PRelu", shuffle(conv(m.input("x", 1, 16, 18, 6), 288, 16), 3, "CRD"), m.weight(32, 1, 1))
 m.output(conv(m.node("InstanceNormalization", h, m.weight(32), m.weight(32)), 32, 32, out="normed"))
+m.output(m.node("Conv", m.node("Conv", m.input("z", 2, 4, 2, 4), m.weight(4, 4, 1, 1)), m.weight(64, 4, 2, 3), pads=[1, 1, 0, 1], strides=[3, 3], out="one_row"))
 m.save()
