@@ -160,12 +160,19 @@ static LLVMValueRef of_bytes(Gen *g, LLVMValueRef x, Elem e) {
     return x;
 }
 
-static int size_of(Gen *g, const Val *x) { return gen_is32(g, x) ? 4 : elem_bytes((Elem)x->type.elem); }
+// A number that either side keeps in 32 bits fits in them: so it crosses.
+static int size_of(Gen *g, const Val *x, const Val *o) { return gen_is32(g, x) || gen_is32(g, o) ? 4 : elem_bytes((Elem)x->type.elem); }
+
+static LLVMValueRef fitted(Gen *g, LLVMValueRef x, Elem e, bool narrow) {
+    LLVMTypeRef t = narrow ? g->i32 : g->i64;
+    if (e != EL_index || LLVMTypeOf(x) == t) return x;
+    return narrow ? LLVMBuildTrunc(g->B, x, t, "") : LLVMBuildSExt(g->B, x, t, "");
+}
 
 uint32_t convert_room(Gen *g, const Op *op) {
     const Val *x = op->in[0];
     if (by_registers(g, x, op->out[0])) return 0;
-    int size = size_of(g, x);
+    int size = size_of(g, x, op->out[0]);
     return (uint32_t)(arrange(x, op->out[0]->layout, size).elems * size);
 }
 
@@ -202,9 +209,9 @@ static LLVMValueRef packed(Gen *g, const Way *w, int r, const int *reg, int v) {
         for (int i = 0; i < v && bytes > 4; i += per) p = LLVMBuildInsertElement(g->B, p, word_of(g, x, r, reg + i, per), gen_i32(g, i / per), "");
         return p;
     }
-    if (v == 1) return bytes_of(g, gen_get(g, x, r), w->e);
+    if (v == 1) return bytes_of(g, fitted(g, gen_get(g, x, r), w->e, w->size == 4), w->e);
     LLVMValueRef p = LLVMGetUndef(LLVMVectorType(w->unit, (unsigned)v));
-    for (int i = 0; i < v; i++) p = LLVMBuildInsertElement(g->B, p, bytes_of(g, gen_get(g, x, r + reg[i]), w->e), gen_i32(g, i), "");
+    for (int i = 0; i < v; i++) p = LLVMBuildInsertElement(g->B, p, bytes_of(g, fitted(g, gen_get(g, x, r + reg[i]), w->e, w->size == 4), w->e), gen_i32(g, i), "");
     return p;
 }
 
@@ -221,7 +228,7 @@ static void unpack(Gen *g, const Way *w, int r, int v, LLVMValueRef from) {
     for (int i = 0; words && i < v && bytes > 4; i += 4 / w->size)
         gen_set_word(g, o, r + i, 4 / w->size, LLVMBuildExtractElement(g->B, p, gen_i32(g, i * w->size / 4), ""));
     for (int i = 0; !words && i < v; i++)
-        gen_set(g, o, r + i, of_bytes(g, v > 1 ? LLVMBuildExtractElement(g->B, p, gen_i32(g, i), "") : p, w->e));
+        gen_set(g, o, r + i, fitted(g, of_bytes(g, v > 1 ? LLVMBuildExtractElement(g->B, p, gen_i32(g, i), "") : p, w->e), w->e, gen_is32(g, o)));
 }
 
 // Only who owns an element puts it there.
@@ -252,7 +259,7 @@ static void take(Gen *g, const Way *w) {
     while (v > 1 && layout_span(l, w->m.fast) > layout_span(from, w->m.fast) && layout_span(from, w->m.fast) % v) v /= 2;
     for (int r = 0; r < n; r += v) {
         if (!written_part(w->x, l, r, limit)) {
-            for (int i = 0; i < v; i++) gen_set(g, w->o, r + i, of_bytes(g, LLVMConstNull(w->unit), w->e));
+            for (int i = 0; i < v; i++) gen_set(g, w->o, r + i, fitted(g, of_bytes(g, LLVMConstNull(w->unit), w->e), w->e, gen_is32(g, w->o)));
             continue;
         }
         LLVMValueRef at = lane_offset(g, l, &w->m, w->x->type.rank, w->size, limit);
@@ -262,9 +269,9 @@ static void take(Gen *g, const Way *w) {
 
 void emit_convert(Gen *g, Op *op) {
     const Val *x = op->in[0], *o = op->out[0];
-    int *from = by_registers(g, x, o), size = size_of(g, x);
+    int *from = by_registers(g, x, o), size = size_of(g, x, o);
     if (from) {
-        for (int r = 0, n = layout_regs(o->layout); r < n; r++) gen_set(g, o, r, gen_get(g, x, from[r]));
+        for (int r = 0, n = layout_regs(o->layout); r < n; r++) gen_set(g, o, r, fitted(g, gen_get(g, x, from[r]), (Elem)x->type.elem, gen_is32(g, o)));
         return;
     }
     Elem e = (Elem)x->type.elem;
