@@ -8,8 +8,8 @@
 
 // Weights in 16 bits, a matrix: rows of what is summed over come by whole lines whatever the tile's columns, so that
 // tiles of 96 or 144 columns are as good as others (1024 x 2304 x 768 on an H200: 10.4 instead of 11.6 us). Not rows
-// that 16 bytes do not divide, and not few columns, whose tiles are of 64 (197 x 768 x 3072: 9.3 instead of 8.8 us), but where 16 bytes do not
-// divide those.
+// that 16 bytes do not divide, and not few columns, whose tiles are of 64 (197 x 768 x 3072: 9.3 instead of 8.8 us), but where
+// 16 bytes do not divide those.
 static bool better_by_rows(const Node *c, const Node *w) {
     enum { MANY = 1024 };
     int64_t n, k;

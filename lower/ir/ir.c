@@ -218,6 +218,12 @@ Op *op_walk(const Region *root, const Op *prev) {
     }
 }
 
+bool region_leaves_early(const Region *r) {
+    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
+        if (op->code == OP_T_break || op->code == OP_T_continue) return true;
+    return false;
+}
+
 Op *op_target(const Op *op) {
     if (op->code != OP_T_break && op->code != OP_T_continue) return NULL;
     int64_t depth = op->imm;

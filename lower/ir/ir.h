@@ -197,6 +197,7 @@ bool  op_has(const Op *op, char flag);                     // one of the letters
 bool  op_inside(const Op *op, const Region *r);
 // Ops of a region and of all regions inside, in print order: prev NULL gives the first; NULL after the last.
 Op   *op_walk(const Region *root, const Op *prev);
+bool  region_leaves_early(const Region *);               // by a break or continue, at any depth
 // Operands by role; NULL when the op has none.
 Val  *op_else(const Op *op);                               // load, ptrload
 Val  *op_where(const Op *op);                              // ptrload, ptrstore, atomic

@@ -189,7 +189,6 @@ static bool gathers(const Region *r) {
     return false;
 }
 
-
 static bool brings_boxes(const Region *r) {
     for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op)) if (op->code == OP_T_tma_load && op_boxes(op) > FEW_BOXES) return true;
     return false;

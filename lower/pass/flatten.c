@@ -52,12 +52,6 @@ static bool has_product(const Region *r) {
     return false;
 }
 
-static bool leaves_early(const Region *r) {
-    for (const Op *op = op_walk(r, NULL); op; op = op_walk(r, op))
-        if (op->code == OP_T_break || op->code == OP_T_continue) return true;
-    return false;
-}
-
 static bool is_const(const Val *v, int64_t c) { return v->def && v->def->code == OP_T_const && v->def->imm == c; }
 
 static Val *mul(Builder *b, Val *x, Val *y) { return is_const(x, 1) ? y : is_const(y, 1) ? x : b_binary(b, OP_mul, x, y); }
@@ -130,7 +124,7 @@ static bool visit(Fn *f, Facts *s, Region *r) {
         next = op->next;
         for (Op *in = op; in && in->code == OP_T_for && nest.n < DEEPEST; in = inner_of(in)) nest.loop[nest.n++] = in;
         const Op *last = nest.n ? nest.loop[nest.n - 1] : NULL;
-        if (nest.n > 1 && has_product(last->reg[0]) && !leaves_early(op->reg[0])) {
+        if (nest.n > 1 && has_product(last->reg[0]) && !region_leaves_early(op->reg[0])) {
             flatten_nest(f, s, &nest);
             any = true;
         } else

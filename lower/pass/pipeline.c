@@ -174,14 +174,6 @@ static bool take_value(Pipe *p, Ring *r, Val *v) {
     return true;
 }
 
-static bool leaves_early(const Region *r) {
-    for (const Op *op = r->first; op; op = op->next) {
-        if (op->code == OP_T_break || op->code == OP_T_continue) return true;
-        for (int i = 0; i < op->nreg; i++) if (leaves_early(op->reg[i])) return true;
-    }
-    return false;
-}
-
 static void find_rings(Pipe *p) {
     for (Op *op = p->body->first; op; op = op->next) {
         MmaChoice c;
@@ -511,7 +503,7 @@ static bool visit(Fn *f, const CompileOptions *opt, Facts *facts, Region *r) {
         next = op->next;
         for (int i = 0; i < op->nreg; i++) inner |= visit(f, opt, facts, op->reg[i]);
         any |= inner;
-        if (op->code != OP_T_for || leaves_early(op->reg[0])) continue;
+        if (op->code != OP_T_for || region_leaves_early(op->reg[0])) continue;
         Pipe p = {.f = f, .opt = opt, .facts = facts, .loop = op, .body = op->reg[0], .inner = inner};
         find_rings(&p);
         if (!choose_stages(&p)) continue;
