@@ -74,16 +74,20 @@ Ent do_store(Check *c, const Call *k) {
     return ent_void();
 }
 
+// 16 bits are the fewest that a GPU swaps at once. A swap around an element of 8 bits takes in its neighbour, which may be
+// past the tensor's end.
+enum { LEAST_BITS = 16 };
+
 static bool atomic_takes(TAtomic op, Elem e) {
-    int bits = elem_bits(e);
-    bool fl = elem_is_float(e);
-    if (e == EL_bool || e == EL_index) return false;
-    switch (op) {
-    case TA_add: return fl ? e == EL_f32 || e == EL_f64 || e == EL_f16 || e == EL_bf16 : bits >= 32;
-    case TA_min: case TA_max: return fl ? e == EL_f32 || e == EL_f64 : bits >= 32;
-    case TA_and: case TA_or: case TA_xor: return !fl && bits >= 32;
-    default: return bits >= 32;
-    }
+    if (e == EL_bool || e == EL_index || elem_bits(e) < LEAST_BITS) return false;
+    return !elem_is_float(e) || (op != TA_and && op != TA_or && op != TA_xor);
+}
+
+static const char *atomic_help(TAtomic op, Elem e) {
+    if (e == EL_bool || elem_bits(e) < LEAST_BITS)
+        return "a GPU swaps 16 bits or more at once, so an element of 8 only with its neighbour, which may be past the tensor's end";
+    return op == TA_and || op == TA_or || op == TA_xor ? "it takes integers of 16, 32 and 64 bits"
+                                                       : "it takes integers and floats of 16, 32 and 64 bits";
 }
 
 // Where an atomic operation is done: an element of a tensor, or where a pointer points.
@@ -127,9 +131,7 @@ Ent do_atomic(Check *c, const Call *k) {
     if (!mask_arg(c, named_arg(k, "where"), &t, &mask)) return ent_error(c);
     if (!atomic_takes(op, t.elem)) {
         Diag *d = report(c, E_operand_type, k->at, call_name(k), elem_name(t.elem));
-        diag_help(d, op == TA_add                     ? "it takes integers of 32 and 64 bits, f16, bf16, f32 and f64"
-                     : op == TA_min || op == TA_max ? "it takes integers of 32 and 64 bits, f32 and f64"
-                                                    : "it takes what has 32 or 64 bits");
+        diag_help(d, "%s", atomic_help(op, t.elem));
         return ent_error(c);
     }
     TExpr *v[2] = {NULL, NULL};

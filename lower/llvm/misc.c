@@ -1,8 +1,8 @@
 // Atomics, raw pointers, print and assert.
 //
 // An atomic is done by the element's owner under its predicate, in a block of its own, and its old value
-// is handed to the replicas when somebody reads it. The operations that PTX lacks (f32 max, small
-// integers) become compare-and-swap loops in LLVM.
+// is handed to the replicas when somebody reads it. The operations that PTX lacks (extremes of floats, all of
+// 16-bit integers) are loops of compare-and-swap on the element itself.
 #include "lower/facts/access.h"
 #include "lower/llvm/gen.h"
 
@@ -56,38 +56,71 @@ static LLVMValueRef out_of(Gen *g, LLVMValueRef x, LLVMTypeRef t) {
     return t == g->i1 ? LLVMBuildTrunc(g->B, x, t, "") : LLVMBuildBitCast(g->B, x, t, "");
 }
 
-// The least or greatest float of a place in shared memory. LLVM's own loop begins with a load that others' writes race with.
-static LLVMValueRef extreme_in_shared(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x) {
-    LLVMTypeRef t = memory_type(g, e), bits = LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
+static LLVMValueRef combined(Gen *g, TAtomic op, Elem e, LLVMValueRef old, LLVMValueRef x) {
+    if (op == TA_xchg) return x;
+    if (op == TA_min || op == TA_max) return gen_fun(g, op == TA_max ? TF_max : TF_min, e, old, x, NULL);
+    AstOp how = op == TA_add ? OP_add : op == TA_and ? OP_and : op == TA_or ? OP_or : OP_xor;
+    if (!elem_is_storage(e)) return gen_binary(g, how, e, old, x);
+    return gen_from_f32(g, gen_binary(g, how, EL_f32, gen_to_f32(g, old, e), gen_to_f32(g, x, e)), e);
+}
+
+// atom.cas takes 16 bits from sm_70 on, but LLVM swaps the enclosing four bytes, of which two may be past the tensor's end.
+static LLVMValueRef swap_16(Gen *g, LLVMValueRef at, LLVMValueRef old, LLVMValueRef next) {
+    unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(at));
+    bool shared = space == ADDRESS_SHARED;
+    const char *text = arena_printf(g->arena, "atom%s.cas.b16 $0, [$1], $2, $3;", shared ? ".shared" : space ? ".global" : "");
+    LLVMValueRef args[3] = {LLVMBuildPtrToInt(g->B, at, shared ? g->i32 : g->i64, ""), old, next};
+    return gen_asm(g, g->i16, text, shared ? "=h,r,h,h,~{memory}" : "=h,l,h,h,~{memory}", 3, args, true, false);
+}
+
+// What was there before; both are bits.
+static LLVMValueRef swapped(Gen *g, Elem e, LLVMValueRef at, LLVMValueRef old, LLVMValueRef next) {
+    if (elem_bits(e) == 16) return swap_16(g, at, old, next);
+    LLVMValueRef r = LLVMBuildAtomicCmpXchgSyncScope(g->B, at, old, next, LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic,
+                                                     LLVMGetSyncScopeID(g->C, "device", 6));
+    return LLVMBuildExtractValue(g->B, r, 0, "");
+}
+
+// A loop of compare-and-swap on the element itself. LLVM's own loop begins with a load that others' writes race with.
+static LLVMValueRef by_swaps(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x) {
+    LLVMTypeRef bits = LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
     LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), again = gen_block(g, "again"), done = gen_block(g, "done");
     LLVMValueRef first = LLVMBuildLoad2(g->B, bits, at, "");
+    LLVMSetAlignment(first, (unsigned)elem_bytes(e));
     LLVMSetVolatile(first, 1);
     LLVMBuildBr(g->B, again);
     LLVMPositionBuilderAtEnd(g->B, again);
     LLVMValueRef old = LLVMBuildPhi(g->B, bits, "");
-    LLVMValueRef is = out_of(g, LLVMBuildBitCast(g->B, old, t, ""), LLVMTypeOf(x));
-    LLVMValueRef next = LLVMBuildBitCast(g->B, into(g, gen_fun(g, op == TA_max ? TF_max : TF_min, e, is, x, NULL), t), bits, "");
-    LLVMValueRef r = LLVMBuildAtomicCmpXchgSyncScope(g->B, at, old, next, LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, LLVMGetSyncScopeID(g->C, "device", 6));
-    LLVMValueRef there = LLVMBuildExtractValue(g->B, r, 0, "");
+    LLVMValueRef next = into(g, combined(g, op, e, out_of(g, old, LLVMTypeOf(x)), x), bits);
+    LLVMValueRef there = swapped(g, e, at, old, next);
     LLVMAddIncoming(old, (LLVMValueRef[]){first, there}, (LLVMBasicBlockRef[]){from, LLVMGetInsertBlock(g->B)}, 2);
-    LLVMBuildCondBr(g->B, LLVMBuildExtractValue(g->B, r, 1, ""), done, again);
+    LLVMBuildCondBr(g->B, LLVMBuildICmp(g->B, LLVMIntEQ, there, old, ""), done, again);
     LLVMPositionBuilderAtEnd(g->B, done);
-    return out_of(g, LLVMBuildBitCast(g->B, there, t, ""), LLVMTypeOf(x));
+    return out_of(g, there, LLVMTypeOf(x));
+}
+
+// What PTX has no instruction for: extremes of floats (in global memory LLVM's own loop does for 32 and 64 bits), and of 16 bits all but sums.
+static bool needs_swaps(Gen *g, TAtomic op, Elem e, LLVMValueRef at) {
+    bool shared = LLVMGetPointerAddressSpace(LLVMTypeOf(at)) == ADDRESS_SHARED;
+    if (op == TA_cas) return false;
+    if (elem_bits(e) > 16) return shared && is_f(e) && (op == TA_min || op == TA_max);
+    if (op != TA_add || !is_f(e)) return true;
+    return e == EL_bf16 && !g->opt->target->has_bf16_atomics;
 }
 
 LLVMValueRef gen_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x, LLVMValueRef cmp) {
     LLVMTypeRef t = memory_type(g, e), bits = LLVMIntTypeInContext(g->C, (unsigned)elem_bits(e));
     LLVMValueRef r;
-    unsigned scope = LLVMGetSyncScopeID(g->C, "device", 6);
-    if (is_f(e) && (op == TA_min || op == TA_max) && LLVMGetPointerAddressSpace(LLVMTypeOf(at)) == ADDRESS_SHARED) return extreme_in_shared(g, op, e, at, x);
+    if (needs_swaps(g, op, e, at)) return by_swaps(g, op, e, at, x);
     if (op == TA_cas) {
         LLVMValueRef c = out_of(g, into(g, cmp, memory_type(g, e)), memory_type(g, e)), v = into(g, x, t);
         c = LLVMBuildBitCast(g->B, c, bits, "");
         v = LLVMBuildBitCast(g->B, v, bits, "");
-        r = LLVMBuildAtomicCmpXchgSyncScope(g->B, at, c, v, LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, scope);
-        r = LLVMBuildBitCast(g->B, LLVMBuildExtractValue(g->B, r, 0, ""), t, "");
+        r = LLVMBuildBitCast(g->B, swapped(g, e, at, c, v), t, "");
     } else {
-        r = LLVMBuildAtomicRMWSyncScope(g->B, rmw(op, e), at, into(g, x, t), LLVMAtomicOrderingMonotonic, scope);
+        if (e == EL_bf16) gen_need(g, offsetof(Target, has_bf16_atomics));
+        r = LLVMBuildAtomicRMWSyncScope(g->B, rmw(op, e), at, into(g, x, t), LLVMAtomicOrderingMonotonic,
+                                        LLVMGetSyncScopeID(g->C, "device", 6));
     }
     return out_of(g, r, LLVMTypeOf(x));
 }

@@ -63,6 +63,24 @@ static void variables(void **state) {
     emu_destroy(emu);
 }
 
+// The last two bytes of an odd tensor, on which 16 blocks count one upon another; the old value fills no other bits.
+static void atomics_of_16_bits(void **state) {
+    (void)state;
+    const char *ptx = KERNEL(XY, LOADS
+        "ld.volatile.global.b16 %h1, [%rd2+4]; LOOP: add.s16 %h2, %h1, 1; atom.global.cas.b16 %h3, [%rd2+4], %h1, %h2;\n"
+        "setp.ne.b16 %p1, %h3, %h1; mov.b16 %h1, %h3; @%p1 bra LOOP;");
+    EmuContext *emu = emu_create();
+    EmuModule *m = load_ptx(emu, ptx);
+    uint16_t y[3] = {5, 6, 65000};
+    u64 dx = 0, dy = device(emu, "y", y, sizeof y);
+    run_clean(emu, m, "k", 16, 64, 0, (void *[]){&dx, &dy}, &(EmuOptions){.threads = 4});
+    emu_read(emu, y, dy, sizeof y);
+    assert_int_equal(y[0], 5);
+    assert_int_equal(y[1], 6);
+    assert_int_equal(y[2], (65000 + 1024) & 0xffff);
+    emu_destroy(emu);
+}
+
 static void atomics(void **state) {                      // 16 blocks on several threads
     (void)state;
     const char *ptx = KERNEL(XY, LOADS
@@ -121,6 +139,7 @@ static void out_of_bounds(void **state) {
     fault_of("st.shared.u32 [%r10+1024], %r1;", 1, EMU_FAULT_OUT_OF_BOUNDS, "past the end of the block's 1024", NULL);
     fault_of("ld.shared.u32 %r1, [8];", 1, EMU_FAULT_OUT_OF_BOUNDS, "address 8 is before its start", NULL);
     fault_of("atom.global.add.u32 %r1, [%rd1+5000], 1;", 1, EMU_FAULT_OUT_OF_BOUNDS, "`x` + 5000 is 904 bytes past", NULL);
+    fault_of("mov.b16 %h1, 1; atom.global.cas.b16 %h2, [%rd1+4096], %h1, %h1;", 1, EMU_FAULT_OUT_OF_BOUNDS, "of 2 bytes: `x` + 4096 is 0 bytes past", NULL);
 }
 static void misaligned(void **state) {
     (void)state;
@@ -388,7 +407,7 @@ static void host_calls(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors_and_widths), cmocka_unit_test(variables), cmocka_unit_test(atomics), cmocka_unit_test(out_of_bounds),
+        cmocka_unit_test(vectors_and_widths), cmocka_unit_test(variables), cmocka_unit_test(atomics), cmocka_unit_test(atomics_of_16_bits), cmocka_unit_test(out_of_bounds),
         cmocka_unit_test(misaligned), cmocka_unit_test(uninitialised), cmocka_unit_test(races), cmocka_unit_test(races_of_parts), cmocka_unit_test(one_value), cmocka_unit_test(strong_accesses), cmocka_unit_test(copies_without_wait), cmocka_unit_test(early_launches),
         cmocka_unit_test(deadlocks), cmocka_unit_test(loops_without_end), cmocka_unit_test(a_loop_that_ends), cmocka_unit_test(cooperative), cmocka_unit_test(reserved), cmocka_unit_test(from_zero), cmocka_unit_test(other_faults), cmocka_unit_test(places), cmocka_unit_test(host_calls),
     };
