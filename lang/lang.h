@@ -87,6 +87,7 @@ Sym      sym_n(Session *s, const char *text, size_t n);
 
 Source  *source_add(Session *s, const char *path, const char *text, size_t n);   // copies
 Source  *source_read(Session *s, const char *path, char **error);                // "-" is standard input; NULL + words
+Source  *source_import(Session *s, const char *path, char **error);              // what a file names: a regular file alone
 // "std/norm.tk" or "std/norm", of the embedded library; NULL if there is none
 Source  *source_std(Session *s, const char *path);
 const Source *source_at(const Session *s, int i);         // in the order in which they came; NULL past the last

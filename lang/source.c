@@ -13,6 +13,7 @@
 
 #include "lang/internal.h"
 
+#include "lang/file.h"
 #include "lang/std_embed.h"
 
 #include <errno.h>
@@ -88,14 +89,27 @@ const char *std_nearest(const char *name) {
     return near;
 }
 
-Source *source_read(Session *s, const char *path, char **error) {
-    bool standard = strcmp(path, "-") == 0;
+// What a file names is opened only if it is a regular file; what a user names may be a pipe or a terminal, too.
+static FILE *open_imported(const char *path, const char **why) {
+    size_t size;
+    int fd = file_open(path, FILE_PLAIN, &size, why);
+    return fd >= 0 ? fdopen(fd, "rb") : NULL;
+}
+
+static FILE *open_named(const char *path, const char **why) {
     struct stat st;
-    FILE *in = NULL;
+    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    FILE *in = folder ? NULL : fopen(path, "rbe");
+    if (folder) errno = EISDIR;
+    if (in == NULL) *why = strerror(errno ? errno : EIO);
+    return in;
+}
+
+static Source *read_from(Session *s, const char *path, bool imported, char **error) {
+    bool standard = !imported && strcmp(path, "-") == 0;
+    const char *why = NULL;
     errno = 0;
-    if (standard) in = stdin;
-    else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) errno = EISDIR;
-    else in = fopen(path, "rb");
+    FILE *in = standard ? stdin : imported ? open_imported(path, &why) : open_named(path, &why);
 
     Buf text = {0};
     Source *src = NULL;
@@ -103,13 +117,16 @@ Source *source_read(Session *s, const char *path, char **error) {
     if (in && read_all(in, &text)) src = source_add(s, standard ? "<stdin>" : path, text.p ? text.p : "", text.n);
     else if (error) {
         const char *near = errno == ENOENT && strncmp(path, "std/", 4) == 0 ? std_nearest(path + 4) : NULL;
-        *error = arena_printf(s->arena, "%s: %s", path, strerror(errno ? errno : EIO));
+        *error = arena_printf(s->arena, "%s: %s", path, why ? why : strerror(errno ? errno : EIO));
         if (near) *error = arena_printf(s->arena, "%s; did you mean std/%.*s?", *error, (int)strcspn(near, "."), near);
     }
     if (in && !standard) fclose(in);
     buf_free(&text);
     return src;
 }
+
+Source *source_read(Session *s, const char *path, char **error) { return read_from(s, path, false, error); }
+Source *source_import(Session *s, const char *path, char **error) { return read_from(s, path, true, error); }
 
 const Source *source_at(const Session *s, int i) {
     return i >= 0 && (uint32_t)i < s->sources.n ? &s->sources.at[i]->pub : NULL;

@@ -1,7 +1,7 @@
 // What must not outlive the program: files on their way to their names, a folder for ptxas, ptxas at work in it.
 //
-// Each is noted as long as it is there. A program that is told to end (Ctrl-C, SIGTERM, SIGHUP) stops the children, removes
-// the files and folders, and then ends of that signal, so that whoever started it sees 130 or 143. The library leaves
+// Each is noted as long as it is there. A program that is told to end (Ctrl-C, SIGTERM, every signal that ends a program and
+// is no fault of its own; abort, too) stops the children, removes the files and folders, and then ends of that signal, so that whoever started it sees 130 or 143. The library leaves
 // signals to its caller; only `tkc` asks for this. A handler may do little: notes are atomic pointers in a table, taken
 // out by whoever comes first, and unlink, rmdir, kill and waitpid are allowed to it.
 #include "lang/temporary.h"
@@ -40,7 +40,8 @@ void temporary_forget(int note) {
     else if (note >= 0) free(atomic_exchange(&paths[note], NULL));
 }
 
-static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGABRT, SIGALRM, SIGVTALRM, SIGPROF,
+                              SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ, SIGPIPE, SIGIO, SIGPWR};
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 
 sigset_t temporary_hold(void) {

@@ -12,7 +12,7 @@ void temporary_forget(int note);
 // Between the two no signal comes to this thread: what is made is noted before one does.
 sigset_t temporary_hold(void);
 void     temporary_release(sigset_t was);
-// From now on SIGINT, SIGTERM and SIGHUP remove what is noted before the program ends of them. For a program's `main`.
+// From now on signals that end a program (SIGINT, SIGTERM, SIGQUIT, ..) first remove what is noted. For a program's `main`.
 void temporary_on_signals(void);
 
 #endif

@@ -15,12 +15,9 @@
 #include "runtime/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 // clang-format off
 static const struct { const char *code; Elem elem; const char *written; } descrs[] = {
@@ -213,23 +210,19 @@ bool npy_parse(const void *bytes, size_t n, HostTensor *out, Buf *err) {
 }
 
 bool npy_read(const char *path, HostTensor *out, Buf *err) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat st;
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        buf_printf(err, "%s: %s", path, strerror(errno));
-        if (fd < 0 && errno == ENOENT && !text_ends(path, ".npy")) buf_puts(err, " (a tensor is FILE.npy, or made: random:f32[37,1000])");
-        if (fd >= 0) close(fd);
+    const void *p;
+    const char *words;
+    size_t n;
+    if (!file_map_plain(path, &p, &n, &words)) {
+        buf_printf(err, "%s: %s", path, words);
+        if (errno == ENOENT && !text_ends(path, ".npy")) buf_puts(err, " (a tensor is FILE.npy, or made: random:f32[37,1000])");
         return false;
     }
-    if (!S_ISREG(st.st_mode)) { buf_printf(err, "%s: not a regular file", path); close(fd); return false; }
-    void *p = st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-    close(fd);
-    if (p == MAP_FAILED) { buf_printf(err, "%s: %s", path, strerror(errno)); return false; }
     Buf  why = {0};
-    bool ok = npy_parse(p, (size_t)st.st_size, out, &why);
+    bool ok = npy_parse(p, n, out, &why);
     if (!ok) buf_printf(err, "%s: %s", path, why.p);
     buf_free(&why);
-    if (p) munmap(p, (size_t)st.st_size);
+    if (p) munmap((void *)(uintptr_t)p, n);
     return ok;
 }
 

@@ -6,11 +6,11 @@
 #include "runtime/weights.h"
 
 #include "graph/onnx/onnx.h"
+#include "lang/file.h"
 #include "runtime/internal.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,22 +39,11 @@ struct WeightFile {
 };
 
 static bool map_file(const char *path, unsigned char **bytes, size_t *size, Buf *err) {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool fine = fd >= 0 && fstat(fd, &st) == 0;
-    if (!fine) buf_printf(err, "%s: %s", path, strerror(errno));
-    if (fine && !S_ISREG(st.st_mode)) {
-        buf_printf(err, "%s: not a regular file", path);
-        fine = false;
-    }
-    if (fine && st.st_size > 0) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        fine = p != MAP_FAILED;
-        if (fine) { *bytes = p; *size = (size_t)st.st_size; }
-        else buf_printf(err, "%s: %s", path, strerror(errno));
-    }
-    if (fd >= 0) close(fd);
-    return fine;
+    const void *p;
+    const char *why;
+    if (!file_map_plain(path, &p, size, &why)) return buf_printf(err, "%s: %s", path, why), false;
+    *bytes = (unsigned char *)(uintptr_t)p;
+    return true;
 }
 
 static Member *add_member(WeightFile *f, const char *name, size_t n, uint64_t at, uint64_t bytes, int method) {

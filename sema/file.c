@@ -116,7 +116,7 @@ static Scope *import_file(Loader *l, const Node *n, const char *from, int depth)
         src = source_std(s, path);
         if (!src) why = "the standard library has no such file";
     } else {
-        src = source_read(s, path, &why);
+        src = source_import(s, path, &why);
     }
     if (!src || depth > 32) {
         Diag *d = diag(s, E_import_failed, n->span, arena_printf(a, "%.*s", (int)n->str.n, n->str.p),

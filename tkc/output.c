@@ -50,6 +50,7 @@ bool output_finish(void) { return (ferror(stdout) == 0 && fflush(stdout) == 0) |
 
 bool output_write(const char *path, const char *bytes, size_t n) {
     if (path == NULL || strcmp(path, "-") == 0) return write_stdout(bytes, n) && output_finish();
+    fflush(stdout);                                          // PATH may be /dev/stdout
     bool ok = file_replace(path, &(FilePart){bytes, n}, 1);
     if (!ok) fail("%s: %s", path, strerror(errno));
     return ok;

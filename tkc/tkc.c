@@ -230,6 +230,7 @@ static void keep_memory(void) {
 int main(int argc, char **argv) {
     keep_memory();
     signal(SIGPIPE, SIG_IGN);          // a closed pipe is a failed write
+    signal(SIGXFSZ, SIG_IGN);          // so is a file beyond the limit of its size
     temporary_on_signals();
     device_alone();
     Arena *a = arena_new();

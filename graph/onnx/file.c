@@ -9,40 +9,20 @@
 // and says which field of which message is wrong, and where. After it, unpacking cannot fail.
 #include "graph/onnx/internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
+#include "lang/file.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 // ---- files ---------------------------------------------------------------------------------------
 
 bool file_map(const char *path, FileMap *out, Arena *a, Buf *err) {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without a writer would block
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        buf_printf(err, "%s: %s", path, strerror(errno));
-        if (fd >= 0) close(fd);
-        return false;
-    }
-    if (!S_ISREG(st.st_mode)) {
-        buf_printf(err, "%s: is no file", path);
-        close(fd);
-        return false;
-    }
-    *out = (FileMap){.path = arena_printf(a, "%s", path), .n = (size_t)st.st_size};
-    if (out->n > 0) {
-        void *p = mmap(NULL, out->n, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (p == MAP_FAILED) {
-            buf_printf(err, "%s: cannot be mapped: %s", path, strerror(errno));
-            close(fd);
-            return false;
-        }
-        out->p = p;
-    }
-    close(fd);
+    const void *p;
+    const char *why;
+    size_t n;
+    if (!file_map_plain(path, &p, &n, &why)) return buf_printf(err, "%s: %s", path, why), false;
+    *out = (FileMap){.path = arena_printf(a, "%s", path), .p = p, .n = n};
     return true;
 }
 

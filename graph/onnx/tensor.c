@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/file.h"
 #include "lang/number.h"
 
 typedef enum Field { IN_NONE, IN_FLOAT, IN_INT32, IN_INT64, IN_DOUBLE, IN_UINT64 } Field;
@@ -395,9 +396,9 @@ bool onnx_tensor_write(const char *path, const char *name, const GTensor *t, Buf
         return buf_printf(err, "%s: more than 2 GiB, which a protobuf file cannot hold", path), false;
     size_t n = onnx__tensor_proto__get_packed_size(&p);
     uint8_t *bytes = malloc(n);
-    FILE *f = bytes != NULL ? fopen(path, "wb") : NULL;
-    bool ok = f != NULL && fwrite(bytes, 1, onnx__tensor_proto__pack(&p, bytes), f) == n;
-    if (f != NULL && fclose(f) != 0) ok = false;
+    if (bytes == NULL) return buf_printf(err, "%s: its %zu bytes are larger than memory", path, n), false;
+    n = onnx__tensor_proto__pack(&p, bytes);
+    bool ok = file_replace(path, &(FilePart){bytes, n}, 1);
     if (!ok) buf_printf(err, "%s: cannot be written: %s", path, strerror(errno));
     free(bytes);
     return ok;

@@ -7,6 +7,7 @@
 // then llvm/*.c: one LLVM function a kernel; ptx/tidy.c and emit.c: equal values merged, the NVPTX back end.
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
+#include "lang/file.h"
 #include "lower/pass/passes.h"
 
 #include <errno.h>
@@ -89,11 +90,8 @@ static bool dump(Fn *f, const char *dir, int number, const char *pass) {
     char path[4096];
     Buf text = {0};
     snprintf(path, sizeof path, "%s/%s.%02d-%s.tir", dir, f->launch->entry, number, pass);
-    FILE *out = fopen(path, "w");
-    if (!out) { diag(f->session, E_cannot_write, (Span){0, 0}, path, strerror(errno)); return false; }
     ir_print(f, &text);
-    bool ok = fwrite(text.p, 1, text.n, out) == text.n;
-    ok = fclose(out) == 0 && ok;
+    bool ok = file_replace(path, &(FilePart){text.p, text.n}, 1);
     if (!ok) diag(f->session, E_cannot_write, (Span){0, 0}, path, strerror(errno));
     buf_free(&text);
     return ok;

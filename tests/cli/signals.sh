@@ -7,7 +7,8 @@ mkdir "$here/bin" "$here/tmp"
 printf '#!/bin/sh\necho $$ > "%s/pid"\nexec sleep 60\n' "$here" > "$here/bin/ptxas"
 chmod +x "$here/bin/ptxas"
 fail() { echo "$signal: $1"; exit 1; }
-for signal in INT:130 TERM:143 HUP:129; do
+ulimit -c 0
+for signal in INT:130 TERM:143 HUP:129 QUIT:131 USR1:138 ALRM:142 ABRT:134; do
     wanted=${signal#*:} signal=${signal%:*}
     rm -f "$here/pid"
     TMPDIR=$here/tmp PATH=$here/bin:$PATH env --default-signal=$signal "$tkc" "$source" --emit=cubin -o "$here/out" &
