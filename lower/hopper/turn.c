@@ -8,9 +8,10 @@
 // columns begin at other trips and go round. 8192 columns and k, 8 rows, TT, on an H200: 36 us instead of 43; 4096, 16 rows, NT / TN / TT: 12.6 / 12.9 / 12.9
 // instead of 13.1 / 13.7 / 14.2. Short sums begin with their first trip: a division before the first load would cost them more.
 //
-// For products that are only added up, of blocks that make one tile each, which do not share its trips. Which trip is the last one of a sum, with lanes past
+// For loops whose iterations may be run in any order (rule 1 of pass/carried.c), of blocks that make one tile each, which do not share its trips. Which trip is the last one of a sum, with lanes past
 // the end, does not matter to the ring, as each trip says itself how much of it there is.
 #include "lower/hopper/hopper.h"
+#include "lower/pass/carried.h"
 
 enum { LINE = 64, CHANNELS = 8192, FEW = 32, BEGINS = 16 };      // bytes of rows that share lines; between rows that share channels; rows; trips to begin at
 
@@ -33,6 +34,7 @@ void hop_turn(Hop *h, Builder *b) {
     bool apart;
     for (int i = 0; i < 2; i++) if (h->p[0].op[i].window && h->p[0].op[i].outer == h->p[0].k) return;      // the producer counts on from trip to trip
     if (h->np > 1 || !h->pipelined || h->nest || h->walk_bytes || h->slices > 1 || h->nahead || h->cluster > 1 || h->f->dealt || hop_gathered_bytes(h, -1)) return;
+    if (!carried_reductions(h->loop, NULL) || trips_bound(h->loop)) return;
     Val *axis = of_columns(h, &apart), *lo = h->loop->in[0], *step = h->loop->in[2];
     if (!axis || !hop_computable(h, axis_lo(axis)) || !hop_computable(h, axis_hi(h->p[0].k)) || hop_counts_digits(h)) return;
     Val *one = b_const(b, EL_index, 1), *zero = b_const(b, EL_index, 0);

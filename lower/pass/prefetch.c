@@ -31,6 +31,7 @@
 // warps: their trips do not wait, unless the row that they keep (keep.c) leaves room for few warps. --with=stages=1
 // leaves all loops alone.
 #include "lower/build.h"
+#include "lower/pass/carried.h"
 #include "lower/pass/passes.h"
 #include "lower/pass/reduction.h"
 #include "lower/pass/trips.h"
@@ -200,7 +201,7 @@ static bool recurs(const Op *loop) {
             return false;
         stores |= op->code == OP_T_store;
     }
-    for (int i = 0; i < loop->nout; i++) reads |= !reduce_carried(loop, i, &kind);
+    for (int i = 0; i < loop->nout; i++) reads |= !carried_reduction(loop, i, &kind);
     return loop->nout && (stores || reads);
 }
 
@@ -216,7 +217,7 @@ static bool of_carried(const Op *loop, const Op *op) {
 // Trips are a chain: one needs the one before for more than its sums, or stores what is carried.
 static bool chained(const Op *loop) {
     TReduce kind;
-    for (int i = 0; i < loop->nout; i++) if (!reduce_carried(loop, i, &kind)) return true;
+    for (int i = 0; i < loop->nout; i++) if (!carried_reduction(loop, i, &kind)) return true;
     for (Op *op = loop->reg[0]->first; op; op = op->next) {
         op->mark = of_carried(loop, op);
         if (op->code == OP_T_store && op->mark) return true;

@@ -49,40 +49,6 @@ Val *reduce_join(Builder *b, TReduce kind, Val *x, Val *y) {
     }
 }
 
-// How `next` joins the carried variable `v` with something else: false if it does not.
-bool reduce_joins(const Val *v, const Val *next, TReduce *kind) {
-    const Op *d = next->def;
-    if (!d) return false;
-    bool operand = d->nin >= 2 && (d->in[0] == v || d->in[1] == v), truth = next->type.elem == EL_bool;
-    if (d->code == OP_T_dot) { *kind = TR_sum; return op_acc(d) == v; }
-    if (d->code == OP_T_fun && d->sub == TF_fma) { *kind = TR_sum; return d->in[2] == v; }
-    if (d->code == OP_T_fun && (d->sub == TF_max || d->sub == TF_min)) {
-        *kind = d->sub == TF_max ? TR_max : TR_min;
-        return operand;
-    }
-    if (d->code != OP_T_binary || !operand) return false;
-    switch (d->sub) {
-    case OP_add: *kind = TR_sum;  return true;
-    case OP_mul: *kind = TR_prod; return true;
-    case OP_or:  *kind = TR_any;   return truth;
-    case OP_and: *kind = TR_every; return truth;
-    default:     return false;
-    }
-}
-
-// The same of what a loop carries, on its way through loops inside it, too: v goes into the inner one and nowhere else, and what comes out is the next v.
-bool reduce_carried(const Op *loop, int i, TReduce *kind) {
-    const Region *r = loop->reg[0];
-    const Val *v = r->args.at[1 + i], *next = r->last->in[i];
-    if (next->type.ptr || region_uses(r, v) != 1 || region_uses(r, next) != 1) return false;
-    if (reduce_joins(v, next, kind)) return true;
-    const Op *in = next->def;
-    if (!in || in->code != OP_T_for || in->parent != r) return false;
-    for (int k = 0; k < in->nout; k++)
-        if (in->out[k] == next) return in->in[3 + k] == v && in->reg[0]->last->code == OP_T_yield && reduce_carried(in, k, kind);
-    return false;
-}
-
 Op *scan_total(const Op *scan) {
     for (Op *op = scan->next; op; op = op->next)
         if (op->code == OP_T_reduce && !op->attr && op->sub == scan->sub && op->nin == 2 && op->in[0] == scan->in[0] &&

@@ -8,9 +8,6 @@ double  reduce_neutral(TReduce kind, Elem e);                      // the result
 Val    *b_number(Builder *b, Type t, double x);                    // x in every lane; clamped to the type's range
 Val    *reduce_join(Builder *b, TReduce kind, Val *x, Val *y);     // not argmax and argmin
 
-// `next` is v joined with something else, by an op or as the accumulator of a dot
-bool    reduce_joins(const Val *v, const Val *next, TReduce *kind);
-bool    reduce_carried(const Op *loop, int i, TReduce *kind);      // so is what the loop carries as its i-th, in each trip, and nothing else reads it
 // the reduction of the same lanes after it in its region, or NULL
 Op     *scan_total(const Op *scan);
 

@@ -11,7 +11,10 @@
 //     running    s = s + sum(v over n) beside s + cumsum(v over n)         which is of the element
 //     brought    a tile that the trip before has loaded
 //
+// `joined` is weaker than rule 1 of carried.c: other values may read s, through a running sum, since the order of the row's elements stays.
+//
 // Anything else may show where a trip begins: scales of blocks, a trip's number, a maximum of sums.
+#include "lower/pass/carried.h"
 #include "lower/pass/passes.h"
 #include "lower/pass/reduction.h"
 

@@ -12,8 +12,8 @@
 // always loads. What the loops carry is joined through distributed shared memory, in the order of the blocks, the same
 // in each.
 //
-// All loops of the kernel's body must be ones that may be shared: what they carry is only ever joined with something new (as
-// in split.c), or has a `merge` (an online softmax's maximum and sum: each block gets all blocks' states), and what they
+// All loops of the kernel's body must be ones that may be shared: what they carry are reductions (rule 1 of carried.c), or it
+// has a `merge` (an online softmax's maximum and sum: each block gets all blocks' states), and what they
 // store they store along the trip's axis, so that no two blocks store the same. What else the body stores is the first
 // block's affair. `--with=cluster=C` asks for it, cluster=1 forbids it; by itself it is done where the row's length is known
 // to be more than two blocks of a multiprocessor can keep.
@@ -28,8 +28,9 @@
 //                                                               s = part_get.sum c, here              the same in each of them
 //                                                               for m in part's share of M by B { .. }
 //
-// So do the parts of a loop whose trips read what it carries, where that is joined with what the trip alone says (running sums that are stored as
-// they come). Each part first comes to its own total, by the same trips without what they store, and begins with the totals of those before it:
+// So do the parts of a loop whose trips read what it carries, where rule 2 of carried.c allows it (running sums that are stored as they come; the
+// greatest of running sums). Each part first comes to its own total, by the same trips without what they store, and begins with the totals of those
+// before it:
 //
 //     c = 0                                                     t = 0
 //     for n in N by B {                                         for n in part's share of N by B { t += sum(x[n] over n) }
@@ -45,6 +46,7 @@
 #include "lower/facts/access.h"
 #include "lower/facts/facts.h"
 #include "lower/pass/passes.h"
+#include "lower/pass/carried.h"
 #include "lower/pass/reduction.h"
 #include "ptx/ptx.h"
 
@@ -59,6 +61,7 @@ typedef struct Share {
     Fn     *f;
     Op     *loop[MAX_LOOPS];
     TReduce join[MAX_LOOPS][MAX_CARRIED];
+    Carried carried[MAX_LOOPS][MAX_CARRIED];   // of loops whose trips read what they carry
     Op     *merge[MAX_LOOPS];         // says how states become one; or NULL: they are joined
     bool    runs[MAX_LOOPS];          // trips read what they carry
     bool    in_memory;                // the blocks are of no cluster
@@ -113,30 +116,19 @@ static bool along(const Op *store, const Op *loop) {
     return false;
 }
 
-// Is something that the loop carries part of it? What stands in regions of its own counts as if it were.
-static bool of_carried(const Region *r, const Val *v, bool *seen) {
-    const Op *d = v->def;
-    if (!d) return v->region == r && v != r->args.at[0];
-    if (d->parent != r || seen[v->id]) return false;
-    seen[v->id] = true;
-    if (d->nreg) return true;
-    for (int i = 0; i < d->nin; i++) if (of_carried(r, d->in[i], seen)) return true;
-    return false;
-}
-
-// What the loop carries as its i-th is joined in each trip with something that the trip alone says, and read besides.
-static bool carried_runs(Fn *f, const Op *loop, int i, TReduce *kind) {
+// What the loop carries, in s->join and s->carried; or why its iterations cannot be shared.
+static const char *carried_refusal(Share *s, const Op *loop) {
     const Region *r = loop->reg[0];
-    const Val *v = r->args.at[1 + i], *next = r->last->in[i];
-    const Op *d = next->def;
-    if (v->type.ptr || !reduce_joins(v, next, kind) || d->code == OP_T_dot || d->parent != r) return false;
-    bool *seen = NEW_N(f->arena, bool, f->nvals + 1);
-    int own = 0;
-    for (int k = 0; k < d->nin; k++) {
-        if (d->in[k] == v) { own++; continue; }
-        if (of_carried(r, d->in[k], seen)) return false;
-    }
-    return own == 1;
+    TReduce op;
+    if (carried_reductions(loop, s->join[s->n])) return NULL;
+    Carried *carried = s->carried[s->n];
+    s->runs[s->n] = s->in_memory && carried_prefixes(s->f, loop, carried);
+    for (int i = 0; i < loop->nout; i++) s->join[s->n][i] = carried[i].op;
+    if (s->runs[s->n]) return NULL;
+    for (int i = 0; i < loop->nout; i++)
+        if (r->last->in[i]->type.ptr || !reduce_joins(r->args.at[1 + i], r->last->in[i], &op))
+            return "a loop carries more than sums, products, extremes and truths";
+    return "a trip reads what the loop carries, which has no `merge`";
 }
 
 static const char *loop_refusal(Share *s, Op *loop) {
@@ -158,16 +150,9 @@ static const char *loop_refusal(Share *s, Op *loop) {
         if (uses != region_uses(&s->f->body, loop->out[i])) return "what a loop carries is used beside its `merge`";
     }
     if (merge && merge_refusal(merge)) return merge_refusal(merge);
-    for (int i = 0; i < loop->nout && !merge; i++) {
-        TReduce kind;
-        if (reduce_carried(loop, i, &s->join[s->n][i])) continue;
-        if (s->in_memory && carried_runs(s->f, loop, i, &s->join[s->n][i])) { s->runs[s->n] = true; continue; }
-        if (yield->in[i]->type.ptr || !reduce_joins(r->args.at[1 + i], yield->in[i], &kind))
-            return "a loop carries more than sums, products, extremes and truths";
-        return "a trip reads what the loop carries, which has no `merge`";
-    }
-    s->loop[s->n++] = loop;
-    return NULL;
+    const char *why = merge ? NULL : carried_refusal(s, loop);
+    if (!why) s->loop[s->n++] = loop;
+    return why;
 }
 
 static bool of_inout(const Fn *f, const Op *op) {
@@ -380,61 +365,81 @@ static void by_the_first(Share *s, Val *rank) {
     }
 }
 
-// The same, where the blocks meet in memory.
-static Op *meet_after(Share *s, int at, Val *tile, Val *part, int64_t parts) {
-    Op *loop = s->loop[at];
-    Builder b = {s->f, NULL, loop, loop->span};
+// After `loop`, all parts put their shares of its values, or of those that `takes` names. Each part gets the joined values behind `whole`, the loop
+// whose results they are: the same loop, or the one that runs again. Returns part_put.
+static Op *meet(Share *s, int at, Op *loop, Op *whole, Val *tile, Val *part, int64_t parts, const bool *takes) {
     Val *in[2 + MAX_CARRIED] = {tile, part};
-    share_trips(&b, loop, part, parts);
-    if (!loop->nout) return NULL;
-    share_carried(s, &b, at, part);
-    for (int i = 0; i < loop->nout; i++) in[2 + i] = loop->out[i];
-    Op *put = op_new(s->f, OP_T_part_put, loop->span, 2 + loop->nout, in, 1);
+    int n = 2;
+    for (int i = 0; i < loop->nout; i++) if (!takes || takes[i]) in[n++] = loop->out[i];
+    Op *put = op_new(s->f, OP_T_part_put, loop->span, n, in, 1);
     put->out[0]->type = type_scalar(EL_bool);
     put->imm = parts;
     put->attr = PUT_all;
-    Builder after = {s->f, NULL, loop->next, loop->span};
+    Builder after = {s->f, NULL, loop->next, loop->span}, behind = {s->f, NULL, whole->next, whole->span};
     b_insert(&after, put);
+    if (whole == loop) behind.before = after.before;
+    n = 0;
     for (int i = 0; i < loop->nout; i++) {
-        Val *out = loop->out[i], *whole = b_op(&after, OP_T_part_get, s->join[at][i], out->type, 2, (Val *[]){tile, put->out[0]});
-        whole->def->attr = i;
-        whole->name = out->name;
-        replace_uses(&s->f->body, out, whole);
-        put->in[2 + i] = out;
+        if (takes && !takes[i]) continue;
+        Val *out = whole->out[i], *got;
+        if (region_uses(&s->f->body, out) > (whole == loop)) {
+            got = b_op(&behind, OP_T_part_get, s->join[at][i], out->type, 2, (Val *[]){tile, put->out[0]});
+            got->def->attr = n;
+            got->name = out->name;
+            replace_uses(&s->f->body, out, got);
+            put->in[2 + n] = loop->out[i];
+        }
+        n++;
     }
     return put;
 }
 
-// A loop whose trips read what it carries: each part first comes to its own total, in a loop of the same trips that stores nothing. When all have,
-// each begins with what the parts before it came to.
+// The same, where the blocks meet in memory.
+static void meet_after(Share *s, int at, Val *tile, Val *part, int64_t parts) {
+    Op *loop = s->loop[at];
+    Builder b = {s->f, NULL, loop, loop->span};
+    share_trips(&b, loop, part, parts);
+    if (!loop->nout) return;
+    share_carried(s, &b, at, part);
+    meet(s, at, loop, loop, tile, part, parts, NULL);
+}
+
+static Op *without_stores(Fn *f, const Op *loop) {
+    ValMap m = {NULL, 0, f->arena};
+    Op *c = op_clone(f, loop, &m);
+    for (Op *op = op_walk(c->reg[0], NULL), *next; op; op = next) {
+        next = op_walk(c->reg[0], op);
+        if (op->code == OP_T_store) op_remove(op);
+    }
+    return c;
+}
+
+// A loop whose trips read what it carries: each part first comes to its own total of each prefix, in a loop of the same trips that stores nothing.
+// When all have, each begins with what the parts before it came to. What is made of prefixes is put together after that.
 static void meet_before(Share *s, int at, Val *tile, Val *part, int64_t parts) {
     Op *loop = s->loop[at];
     Fn *f = s->f;
+    Builder b = {f, NULL, loop, loop->span};
     Val *starts[MAX_CARRIED];
-    ValMap m = {NULL, 0, f->arena};
-    Op *total = op_clone(f, loop, &m);
-    op_before(loop, total);
-    for (Op *op = op_walk(total->reg[0], NULL), *next; op; op = next) {
-        next = op_walk(total->reg[0], op);
-        if (op->code == OP_T_store) op_remove(op);
-    }
-    for (int i = 0; i < loop->nout; i++) starts[i] = loop->in[3 + i];
-    s->loop[at] = total;
-    Op *put = meet_after(s, at, tile, part, parts);
-    s->loop[at] = loop;
-    Builder b = {f, NULL, loop, loop->span}, after = {f, NULL, loop->next, loop->span};
-    Val *first = b_binary(&b, OP_eq, part, b_const(&b, EL_index, 0));
-    loop->in[0] = total->in[0];
-    loop->in[1] = total->in[1];
+    bool prefix[MAX_CARRIED], other[MAX_CARRIED], any = false;
     for (int i = 0; i < loop->nout; i++) {
-        Val *out = loop->out[i], *before = b_op(&b, OP_T_part_get, s->join[at][i], out->type, 3, (Val *[]){tile, put->out[0], part});
-        before->def->attr = i;
-        loop->in[3 + i] = b_op(&b, OP_T_select, 0, out->type, 3, (Val *[]){first, starts[i], before});
-        if (!region_uses(&f->body, out)) continue;
-        Val *whole = b_op(&after, OP_T_part_get, s->join[at][i], out->type, 2, (Val *[]){tile, put->out[0]});
-        whole->def->attr = i;
-        replace_uses(&f->body, out, whole);
+        prefix[i] = s->carried[at][i].kind == CARRIED_prefix;
+        any |= other[i] = !prefix[i];
+        starts[i] = loop->in[3 + i];
     }
+    share_trips(&b, loop, part, parts);
+    share_carried(s, &b, at, part);
+    Op *total = without_stores(f, loop);
+    op_before(loop, total);
+    Op *put = meet(s, at, total, loop, tile, part, parts, prefix);
+    Val *first = b_binary(&b, OP_eq, part, b_const(&b, EL_index, 0));
+    for (int i = 0, n = 0; i < loop->nout; i++) {
+        if (!prefix[i]) continue;
+        Val *before = b_op(&b, OP_T_part_get, s->join[at][i], loop->out[i]->type, 3, (Val *[]){tile, put->out[0], part});
+        before->def->attr = n++;
+        loop->in[3 + i] = b_op(&b, OP_T_select, 0, before->type, 3, (Val *[]){first, starts[i], before});
+    }
+    if (any) meet(s, at, loop, loop, tile, part, parts, other);
 }
 
 // All run at once: this many programs, each in so many parts.

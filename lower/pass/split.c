@@ -25,13 +25,13 @@
 //
 // The parts of a product, too, may be the blocks of a cluster: each of them joins a slice of the tile then (scatter.c).
 //
-// A loop may be split when each variable that it carries is only ever joined with something that no carried variable is
-// part of (v = v op f(trip), op one of + * min max and or, the accumulator of a dot; in loops inside it, too) or when its `merge` says how parts
+// A loop may be split when all that it carries are reductions (rule 1 of carried.c) or when its `merge` says how parts
 // become one (merge.c), when its body has no effects, and when what comes before it may be done again. Parts but the first
 // start from what the op leaves alone, with `merge` from what the loop starts from; a part may have no trips. How many
 // parts there are is the schedule's affair (Schedule.split); 1 leaves the kernel as it was.
 #include "lower/pass/split.h"
 #include "lower/build.h"
+#include "lower/pass/carried.h"
 #include "lower/pass/reduction.h"
 
 // registers of 128 threads
@@ -54,7 +54,7 @@ static const char *sums_of(Split *s) {
     const Op *yield = r->last;
     TReduce kind;
     for (int i = 0; i < s->loop->nout; i++) {
-        if (reduce_carried(s->loop, i, &s->join[i])) continue;
+        if (carried_reduction(s->loop, i, &s->join[i])) continue;
         if (yield->in[i]->type.ptr || !reduce_joins(r->args.at[1 + i], yield->in[i], &kind))
             return "the loop carries more than sums, products, extremes and truths, and has no `merge`";
         return "a trip reads what the loop carries, which has no `merge`";
