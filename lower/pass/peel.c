@@ -15,7 +15,7 @@
 // an H200, 1024 keys: 18.8 us with masks in every trip, 16.4 without).
 //
 // Where a trip asks whether lanes of another axis are alive, one of a tile that all trips have (keys past the end, in a loop over queries), that is
-// part of the question as well.
+// part of the question as well; but not of an axis whose extent is no power of two, since a layout may have more places than it has lanes.
 //
 // The copy costs code, so only loops whose bodies hold such selects are treated. Loops of products on
 // mma.sync are not: their accumulators, carried through the branch, cost ptxas more registers than the
@@ -69,9 +69,14 @@ static void find_masks(Peel *p, const Region *r) {
     }
 }
 
+// 3 lanes may stand in 4 places, of which one is dead in every iteration: as in rule_live of simplify/rules.c, layouts will tell.
+static bool fills_places(const Val *axis) { return !(axis_extent(axis) & (axis_extent(axis) - 1)); }
+
 static void find_live(Peel *p, const Region *r) {
     for (Op *op = r->first; op; op = op->next)
-        if (op->code == OP_T_live && outside(op->in[0], r) && !(op->in[0]->def->flags & AXIS_FULL) && p->nlive < MAX_MASKS) p->live[p->nlive++] = op;
+        if (op->code == OP_T_live && outside(op->in[0], r) && !(op->in[0]->def->flags & AXIS_FULL) && fills_places(op->in[0]) &&
+            p->nlive < MAX_MASKS)
+            p->live[p->nlive++] = op;
 }
 
 static bool applies(Peel *p, Op *loop) {
