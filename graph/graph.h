@@ -177,7 +177,7 @@ struct Node {
         // bit i: axis i of the source is reduced. tile: columns that a product makes together: by its kernel, if it can be (fuse/numbers.c)
         struct { uint32_t axes; bool last, tile; } reduce;
         struct { uint8_t axis; bool exclusive, reverse; } scan;
-        struct { uint8_t axis; bool descending; } sort;         // stable
+        struct { uint8_t axis; bool descending; } sort;         // stable; NaN is greater than all numbers
         struct { uint8_t nb, nm, nn, nk; Elem acc; } contract;
         struct { uint8_t axis; } concat;
         // to f8, to integers: saturate; else as NumPy and C have it. kept: in memory
@@ -323,7 +323,7 @@ Node *g_arg_reduce(Graph *g, GReduce op, Node *x, int axis, bool keep, bool last
 Node *g_mean(Graph *g, Node *x, uint32_t axes, bool keep);
 Node *g_softmax(Graph *g, Node *x, uint32_t axes);                       // exp(x - max) / sum
 Node *g_scan(Graph *g, GReduce op, Node *x, int axis, bool exclusive, bool reverse);
-Node *g_sort(Graph *g, Node *x, int axis, bool descending, Node **positions);   // stable; positions may be NULL
+Node *g_sort(Graph *g, Node *x, int axis, bool descending, Node **positions);   // positions may be NULL
 
 // a: nb + nm + nk axes (batch, m, k), b: nb + nn + nk; result nb + nm + nn, of `elem`. acc: the type of the sum; for floats
 // f32 or f64, for integers i32 (any wider kind of integer may be asked for).

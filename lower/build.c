@@ -129,6 +129,10 @@ static Val *atomic(Bld *s, const TExpr *e) {
 
 static Val *flagged(Val *v, int flags) { v->def->flags |= (uint16_t)flags; return v; }
 
+static int sort_flags(const TExpr *e) {
+    return (e->ival & SORT_DESCENDING ? REVERSE : 0) | (e->ival & SORT_NAN_FIRST ? NAN_FIRST : 0);
+}
+
 static Val *over_axes(Bld *s, const TExpr *e, OpCode code, int nval) {     // ops with axes after `over`
     Val *in[2 + MAX_AXES];
     for (int i = 0; i < nval; i++) in[i] = expr(s, e->kid[i]);
@@ -149,8 +153,8 @@ static Val *expr(Bld *s, const TExpr *e) {
     case TX_scan:
         return flagged(over_axes(s, e, OP_T_scan, 1),
                        (e->ival & SCAN_EXCLUSIVE ? EXCLUSIVE : 0) | (e->ival & SCAN_REVERSE ? REVERSE : 0));
-    case TX_sort:   return flagged(over_axes(s, e, OP_T_sort, 1), e->ival & SORT_DESCENDING ? REVERSE : 0);
-    case TX_order:  return flagged(over_axes(s, e, OP_T_order, 1), e->ival & SORT_DESCENDING ? REVERSE : 0);
+    case TX_sort:   return flagged(over_axes(s, e, OP_T_sort, 1), sort_flags(e));
+    case TX_order:  return flagged(over_axes(s, e, OP_T_order, 1), sort_flags(e));
     case TX_take:   return over_axes(s, e, OP_T_take, 2);
     case TX_dot:    return over_axes(s, e, OP_T_dot, 2);
     case TX_block:  body(s, &e->body); return expr(s, e->kid[0]);

@@ -20,10 +20,11 @@ struct Builtin {
 
 enum { OVER = 1, LAZY = 2, TYPED = 4,                          // may have `over`, takes syntax, `<T>`
        // takes an argument of this name
-       WHERE = 8, OTHER = 16, PREC = 32, EXCLUSIVE = 64, REVERSE = 128, DESCENDING = 256 };
+       WHERE = 8, OTHER = 16, PREC = 32, EXCLUSIVE = 64, REVERSE = 128, DESCENDING = 256, NAN_FIRST = 512 };
 
 static const struct { const char *name; uint16_t flag; } named_args[] = {
     {"where", WHERE}, {"other", OTHER}, {"prec", PREC}, {"exclusive", EXCLUSIVE}, {"reverse", REVERSE}, {"descending", DESCENDING},
+    {"nan_first", NAN_FIRST},
 };
 
 bool        builtin_over(const Builtin *b) { return b->flags & OVER; }
@@ -383,7 +384,7 @@ static const Builtin builtins[] = {
     {"scan",          1, -1, do_joined,        JOINED_SCAN, OVER | REVERSE, "prefixes along an axis by a function: reverse ="},
     {"reduce",        1, -1, do_joined,        0,       OVER,         "along an axis by a function"},
     {"take",          2,  3, do_take,          0,       OVER | OTHER, "the value in another place of an axis: other ="},
-    {"sort",          1, -1, do_sort,          0,       OVER | DESCENDING, "in order along an axis, and other tiles with it: descending ="},
+    {"sort",          1, -1, do_sort,          0,       OVER | DESCENDING | NAN_FIRST, "in order along an axis, and other tiles with it: descending =, nan_first ="},
     {"zeros",         0, -1, do_zeros,         0,       TYPED,        "a tile of zeros over axes"},
     {"ones",          0, -1, do_zeros,         1,       TYPED,        "a tile of ones over axes"},
     {"full",          1, -1, do_full,          0,       TYPED,        "a value over axes"},

@@ -84,7 +84,9 @@ Ent do_sort(Check *c, const Call *k) {
     TExpr *x = value_of(c, k->args[0].e, k->args[0].span);
     TAxis *axis = x ? along(c, k, x, MOST) : NULL;
     int64_t flags = 0;
-    if (!axis || !flag_arg(c, k, "descending", SORT_DESCENDING, &flags) || !orderable(c, k, x)) return ent_error(c);
+    if (!axis || !flag_arg(c, k, "descending", SORT_DESCENDING, &flags) || !flag_arg(c, k, "nan_first", SORT_NAN_FIRST, &flags) ||
+        !orderable(c, k, x))
+        return ent_error(c);
     int n = positional_args(k);
     if (n == 1) return ent_value(along_axis(c, TX_sort, x->type, axis, flags, k->at, x));
     TType t = x->type;

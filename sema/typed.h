@@ -91,7 +91,7 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
       "reduce over axis[..naxes]: TR_sum ..; argmax and argmin have one axis and give its value as `index`") \
     X(scan,    "a", \
       "prefixes of a along axis[0]: op is TR_sum, TR_prod, TR_max or TR_min; ival: SCAN_EXCLUSIVE, SCAN_REVERSE") \
-    X(sort,    "a",                            "a in order along axis[0], NaN last; ival: SORT_DESCENDING") \
+    X(sort,    "a",                            "a in order along axis[0]; ival: SORT_DESCENDING, SORT_NAN_FIRST") \
     X(order,   "a", \
       "lanes of axis[0] in the order of a's values there, equals as they stood, type index; ival as in sort") \
     X(take,    "a,order",                      "along axis[0], lane i has what a has at lane order[i]") \
@@ -151,7 +151,7 @@ typedef enum TReduce {
 #undef X
     TR_COUNT
 } TReduce;
-enum { SCAN_EXCLUSIVE = 1, SCAN_REVERSE = 2, JOINED_SCAN = 4, SORT_DESCENDING = 1 };
+enum { SCAN_EXCLUSIVE = 1, SCAN_REVERSE = 2, JOINED_SCAN = 4, SORT_DESCENDING = 1, SORT_NAN_FIRST = 2 };
 typedef enum TAtomic {
 #define X(name) TA_##name,
     TATOMICS(X)

@@ -156,7 +156,10 @@ static void expr_scan(Printer *p, const TExpr *x) {
                                                 : x->ival & SCAN_REVERSE ? ", reverse" : "");
 }
 
-static void put_sorted(Printer *p, const char *name, const TExpr *x) { put_call(p, name, x, 1, true, x->ival & SORT_DESCENDING ? ", descending" : ""); }
+static void put_sorted(Printer *p, const char *name, const TExpr *x) {
+    static const char *const more[] = {"", ", descending", ", nan_first", ", descending, nan_first"};
+    put_call(p, name, x, 1, true, more[x->ival & (SORT_DESCENDING | SORT_NAN_FIRST)]);
+}
 static void expr_sort(Printer *p, const TExpr *x) { put_sorted(p, "sort", x); }
 static void expr_order(Printer *p, const TExpr *x) { put_sorted(p, "order", x); }
 

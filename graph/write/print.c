@@ -139,7 +139,7 @@ static void put_along(Kernel *k, KScope *s) {
                    n->scan.exclusive ? ", exclusive = true" : "", n->scan.reverse ? ", reverse = true" : "");
     } else {
         buf_printf(s->to, "let %s, %s = sort(%s, %s over %s%s);\n", k->along.value, k->along.places, arg, axis, axis,
-                   n->sort.descending ? ", descending = true" : "");
+                   !n->sort.descending ? "" : elem_is_float((Elem)n->elem) ? ", descending = true, nan_first = true" : ", descending = true");
     }
 }
 

@@ -125,20 +125,20 @@ void eval_scan(Eval *e, const Step *st) {
 
 // ---- orders --------------------------------------------------------------------------------------
 
-typedef struct Key { uint64_t rank; int64_t lane; } Key;      // rank: compares as the values do, NaN last
+typedef struct Key { uint64_t rank; int64_t lane; } Key;      // rank: compares as the values do, NaN last or first
 
-static uint64_t rank_of(const Type *t, const void *data, int64_t lane, bool down) {
+static uint64_t rank_of(const Type *t, const void *data, int64_t lane, int flags) {
     uint64_t r;
     if (elem_is_float((Elem)t->elem)) {
         double x;
         lanes_to_f64(t, 1, (const unsigned char *)data + lane * type_bytes(t), &x);
-        if (x != x) return UINT64_MAX;
+        if (x != x) return flags & NAN_FIRST ? 0 : UINT64_MAX;
         memcpy(&r, &x, sizeof r);
         r = r >> 63 ? ~r : r | UINT64_C(1) << 63;
     } else {
         r = (uint64_t)lane_imm(t, data, lane) ^ (elem_is_signed((Elem)t->elem) ? UINT64_C(1) << 63 : 0);
     }
-    return down ? ~r : r;
+    return flags & REVERSE ? ~r : r;
 }
 
 static int by_rank(const void *p, const void *q) {
@@ -160,7 +160,7 @@ static void each_line(Eval *e, const Op *op, OrderFn *fn) {
     for (int64_t line = 0; line < l.outer * l.step; line++) {
         int64_t first = line_at(&l, line);
         for (int64_t i = 0; i < l.live; i++)
-            key[i] = (Key){rank_of(t, x, first + i * l.step, (op->flags & REVERSE) != 0), i};
+            key[i] = (Key){rank_of(t, x, first + i * l.step, op->flags), i};
         qsort(key, (size_t)l.live, sizeof *key, by_rank);
         fn(e, op, &l, first, key, out);
     }

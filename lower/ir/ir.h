@@ -75,6 +75,7 @@ enum {                              // Op.flags
     EXCLUSIVE = 32,                 // scan: without the lane itself
     REVERSE = 64,                   // scan: from the last lane down; sort, order: greatest first
     FROM_16 = 256,                  // load, store: of an axis whose third operand says where 16 bytes begin, which is so in its tensor
+    NAN_FIRST = 512,                // sort, order: NaN before all others, not after them
     TALLIED = 128,                  // atomic: kept by the block until tally_end (pass/tally.c)
 };
 

@@ -36,8 +36,8 @@
     X(scan,         REDUCE,  2,  2,   1,  0, "P",   1, "x, axis; sum, prod, max, min of the live lanes up to each (flag EXCLUSIVE: before it; REVERSE: from it on)") \
     X(scan_by,      NONE,    2, 255, 255, 1, "",    1, "value.., axis; each live lane has all up to it joined (flag REVERSE: from the last one down to it), by an associative function: region args: numbers of what comes first, of what comes next; ends in yield: both joined") \
     X(reduce_by,    NONE,    2, 255, 255, 1, "",    1, "value.., axis; all live lanes joined, region as in scan_by; 0 of none") \
-    X(sort,         NONE,    2,  2,   1,  0, "P",   1, "x, axis; the live lanes in order, -0 before 0, NaN last (flag REVERSE: greatest first, NaN last)") \
-    X(order,        NONE,    2,  2,   1,  0, "P",   1, "x, axis; the numbers of the live lanes in the order of x, equals as they stand, NaN last; flag as in sort") \
+    X(sort,         NONE,    2,  2,   1,  0, "P",   1, "x, axis; the live lanes in order, -0 before 0, NaN last (flag REVERSE: greatest first, NaN last still; NAN_FIRST: NaN first)") \
+    X(order,        NONE,    2,  2,   1,  0, "P",   1, "x, axis; the numbers of the live lanes in the order of x, equals as they stand, NaN last; flags as in sort") \
     X(take,         NONE,    3,  3,   1,  0, "P",   1, "x, order, axis; lane i has what x has at lane order[i] of the axis, a live one if any is") \
     X(dot,          PREC,    3, 255,  1,  0, "P",   1, "a, b, acc? (HAS_ACC), axis..; sum over the axes of a * b, plus acc; dead lanes add nothing") \
     X(load,         NONE,    1, 255,  1,  0, "R",   1, "tensor, index.. (nidx), else? (HAS_ELSE); dead lanes are not touched; out of range gives else or 0") \

@@ -10,8 +10,8 @@
 // registers, or a shuffle, or goes through shared memory, as the highest of these that M touches says.
 //
 // Elements are compared as integers that stand in the order of the values: floats with the bits of negative ones
-// inverted, -0 before 0, all NaNs one greatest number; REVERSE inverts numbers, not NaN. Dead lanes are that greatest
-// number too. An order appends the element's own coordinate below its key, which makes all keys different: equals stay
+// inverted, -0 before 0, all NaNs one number: the greatest, or the least by NAN_FIRST (neither is the key of a number that is
+// none). REVERSE inverts numbers, not NaN. Dead lanes are the greatest number. An order appends the element's own coordinate below its key, which makes all keys different: equals stay
 // as they stand, and dead lanes come last.
 #include "lower/llvm/gen.h"
 
@@ -44,7 +44,11 @@ static LLVMValueRef flip_negative(Gen *g, LLVMValueRef x, int bits) {
     return LLVMBuildXor(g->B, x, LLVMBuildLShr(g->B, sign, number(t, 1), ""), "");
 }
 
-static LLVMValueRef to_key(Gen *g, const Val *x, int reg, bool down) {
+static LLVMValueRef end_key(LLVMTypeRef t, int bits, bool least) {
+    return number(t, least ? (bits == 64 ? INT64_MIN : INT32_MIN) : bits == 64 ? INT64_MAX : INT32_MAX);
+}
+
+static LLVMValueRef to_key(Gen *g, const Val *x, int reg, int flags) {
     Elem e = (Elem)x->type.elem;
     int bits = key_bits(e);
     LLVMTypeRef t = key_type(g, bits);
@@ -57,18 +61,18 @@ static LLVMValueRef to_key(Gen *g, const Val *x, int reg, bool down) {
         if (LLVMTypeOf(v) != t) v = elem_is_signed(e) ? LLVMBuildSExt(g->B, v, t, "") : LLVMBuildZExt(g->B, v, t, "");
         if (!elem_is_signed(e)) v = LLVMBuildXor(g->B, v, number(t, bits == 64 ? INT64_MIN : INT32_MIN), "");
     }
-    if (down) v = LLVMBuildNot(g->B, v, "");
-    return nan ? LLVMBuildSelect(g->B, nan, number(t, bits == 64 ? INT64_MAX : INT32_MAX), v, "") : v;
+    if (flags & REVERSE) v = LLVMBuildNot(g->B, v, "");
+    return nan ? LLVMBuildSelect(g->B, nan, end_key(t, bits, flags & NAN_FIRST), v, "") : v;
 }
 
-static LLVMValueRef from_key(Gen *g, const Val *o, LLVMValueRef v, bool down) {
+static LLVMValueRef from_key(Gen *g, const Val *o, LLVMValueRef v, int flags) {
     Elem e = (Elem)o->type.elem;
     int bits = key_bits(e);
     LLVMTypeRef t = LLVMTypeOf(v), want = gen_type(g, o);
     LLVMValueRef nan = elem_is_float(e)
-                           ? LLVMBuildICmp(g->B, LLVMIntEQ, v, number(t, bits == 64 ? INT64_MAX : INT32_MAX), "")
+                           ? LLVMBuildICmp(g->B, LLVMIntEQ, v, end_key(t, bits, flags & NAN_FIRST), "")
                            : NULL;
-    if (down) v = LLVMBuildNot(g->B, v, "");
+    if (flags & REVERSE) v = LLVMBuildNot(g->B, v, "");
     if (!elem_is_float(e)) {
         if (!elem_is_signed(e)) v = LLVMBuildXor(g->B, v, number(t, bits == 64 ? INT64_MIN : INT32_MIN), "");
         return want == t ? v : LLVMBuildTrunc(g->B, v, want, "");
@@ -229,8 +233,8 @@ static void sort(Gen *g, Op *op, Sort *s) {
     LLVMTypeRef t = key_type(g, bits);
     s->k = NEW_N(g->arena, Keys, s->n);
     for (int r = 0; r < s->n; r++) {
-        LLVMValueRef v = to_key(g, x, r, (op->flags & REVERSE) != 0), alive = gen_live(g, axis, x->layout, s->pos, r, 1);
-        if (alive) v = LLVMBuildSelect(g->B, alive, v, number(t, bits == 64 ? INT64_MAX : INT32_MAX), "");
+        LLVMValueRef v = to_key(g, x, r, op->flags), alive = gen_live(g, axis, x->layout, s->pos, r, 1);
+        if (alive) v = LLVMBuildSelect(g->B, alive, v, end_key(t, bits, false), "");
         s->k[r] = (Keys){v, NULL};
         if (!s->numbered) continue;
         LLVMValueRef at = LLVMBuildAdd(g->B, gen_lane_coord(g, x->layout, s->pos),
@@ -246,7 +250,7 @@ static void sort(Gen *g, Op *op, Sort *s) {
 void emit_sort(Gen *g, Op *op) {
     Sort s = sort_open(g, op);
     sort(g, op, &s);
-    for (int r = 0; r < s.n; r++) gen_set(g, op->out[0], r, from_key(g, op->out[0], s.k[r].hi, (op->flags & REVERSE) != 0));
+    for (int r = 0; r < s.n; r++) gen_set(g, op->out[0], r, from_key(g, op->out[0], s.k[r].hi, op->flags));
 }
 
 void emit_order(Gen *g, Op *op) {

@@ -20,7 +20,7 @@ class Model:
     def __init__(self, name, opset=17):
         self.name, self.title, self.opset, self.domains = name, name, opset, set()
         self.nodes, self.weights, self.inputs, self.outputs, self.functions, self.feeds = [], [], [], [], [], {}
-        self.rng, self.further = np.random.default_rng(1), []
+        self.rng, self.further, self.known = np.random.default_rng(1), [], {}
 
     def input(self, name, shape, value):
         value = np.asarray(value)
@@ -51,8 +51,10 @@ class Model:
         self.domains |= {domain} - {""}
         return out[0] if len(out) == 1 else out
 
-    def output(self, name, elem=1):
+    def output(self, name, elem=1, known=None):
+        """known: what comes out, where ONNX Runtime has no say."""
         self.outputs.append(helper.make_tensor_value_info(name, elem, None))
+        if known is not None: self.known[name] = known
         return name
 
     def save(self):
@@ -68,7 +70,7 @@ class Model:
         session = ort.InferenceSession(f"{folder}/model.onnx", options)
         for k, feeds in enumerate([self.feeds] + self.further):
             os.makedirs(f"{folder}/test_data_set_{k}")
-            for kind, named in (("input", feeds.items()), ("output", zip([o.name for o in self.outputs], session.run(None, feeds)))):
+            for kind, named in (("input", feeds.items()), ("output", [(o.name, self.known.get(o.name, v)) for o, v in zip(self.outputs, session.run(None, feeds))])):
                 for i, (name, value) in enumerate(named):
                     with open(f"{folder}/test_data_set_{k}/{kind}_{i}.pb", "wb") as f:
                         f.write(numpy_helper.from_array(np.asarray(value), name).SerializeToString())
@@ -564,6 +566,21 @@ def pictures(m):
     m.output(m.node("Conv", x, weights(4, 1, 1, 3), group=4, strides=[1, 3], out="thin"))
     m.output(m.node("Conv", m.floats("p", ["N", 12, 8, 9], [2, 12, 8, 9]), weights(20, 12, 2, 3), strides=[2, 3], out="patches"))
     m.output(m.node("Transpose", m.node("Abs", m.floats("t", ["N", 33, 70], [2, 33, 70])), perm=[0, 2, 1], out="turned"))
+
+
+@case
+def not_numbers(m):
+    """TopK of values with NaN, which is greater than all numbers as NumPy has it, the first before the others; of all lengths and float types."""
+    types = {"float32": 1, "float16": 10, "float64": 11}
+    for i, (dtype, size, k, largest) in enumerate((t, n, k, l) for t in types for n, k in ((5, 5), (40, 7), (300, 20)) for l in (0, 1)):
+        x = m.rng.integers(-20, 20, (3, size)).astype(dtype)
+        x[0, [1, size - 1]], x[1, :], x[2, 3] = np.nan, np.nan, np.inf
+        place = np.argsort(x if not largest else -x, axis=1, kind="stable")
+        if largest: place = np.concatenate([np.argsort(~np.isnan(r), kind="stable")[:np.isnan(r).sum()].tolist() + [p for p in o if not np.isnan(r[p])] for r, o in zip(x, place)]).reshape(3, size)
+        place = place[:, :k].astype("int64")
+        top, at = m.node("TopK", m.input(f"x{i}", [3, size], x), m.const(np.array([k])), largest=largest, outs=2)
+        m.output(m.node("Identity", top, out=f"top{i}"), types[dtype], np.take_along_axis(x, place, 1))
+        m.output(m.node("Identity", at, out=f"at{i}"), 7, place)
 
 
 @case
