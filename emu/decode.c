@@ -13,6 +13,7 @@
 
 #include "emu/reader.h"
 #include "emu/exec.h"
+#include "lang/c_text.h"
 
 uint32_t ptx_type_bits(Type t) {
     static const uint16_t bits[] = {0,
@@ -44,7 +45,7 @@ const char *ptx_type_name(Type t) {
 
 _Noreturn void dec_error_at(Dec *d, uint32_t line, const char *format, va_list args) {
     char text[400];
-    vsnprintf(text, sizeof text, format, args);
+    c_vsnprintf(text, sizeof text, format, args);
     emu_error(d->module->context, EMU_INVALID, "line %u: %s", line, text);
     longjmp(*d->on_error, 1);
 }

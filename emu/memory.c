@@ -6,6 +6,7 @@
 // does not land in the next) and has a byte of shadow for each byte: written or not. Reads and writes
 // through emu_read and emu_write are checked like the kernels' own.
 #include "emu/internal.h"
+#include "lang/c_text.h"
 
 #define FIRST_ADDRESS 0x100000000ull
 #define GUARD         0x100000ull
@@ -71,7 +72,7 @@ const char *emu_message(const EmuContext *ctx) { return ctx->message; }
 EmuStatus emu_error(EmuContext *ctx, EmuStatus status, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(ctx->message, sizeof ctx->message, format, args);
+    c_vsnprintf(ctx->message, sizeof ctx->message, format, args);
     va_end(args);
     return status;
 }

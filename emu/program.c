@@ -1,8 +1,8 @@
 // A module's level: kernels, device functions and what they are declared to take, directives, and emu_load. What stands in a
 // function's body is read by reader.c.
-#include <ctype.h>
 
 #include "emu/reader.h"
+#include "lang/c_text.h"
 
 enum { NEWEST_TARGET = 121 };
 
@@ -263,7 +263,7 @@ static void top_level(Reader *r) {
         r->nesting = 0;
         if (!c) return;
         if (c == ';') { r->p++; continue; }
-        if (c != '.') text_fail(r, "expected a directive, not `%c`", isprint(c) ? c : '?');
+        if (c != '.') text_fail(r, "expected a directive, not `%c`", c_isprint(c) ? c : '?');
         Str s = text_directive(r);
         bool keep = false;
         if (ptx_str_is(s, "version")) {

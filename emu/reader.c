@@ -6,10 +6,10 @@
 //
 // Names live in scopes: { } opens one (inline assembly relies on it), and a name is looked up from the
 // innermost outwards, also when a branch is patched afterwards. Symbols are never removed.
-#include <ctype.h>
 #include <math.h>
 
 #include "emu/reader.h"
+#include "lang/c_text.h"
 
 enum { MAX_NESTING = 200, MAX_RANGE = 1 << 20, MAX_REGISTERS = 1 << 26, MAX_VARIABLE = 1 << 30 };
 
@@ -106,7 +106,7 @@ static Sym *find_register(Reader *r, Str name, uint32_t *slot) {
     }
     if (s) return NULL;
     uint32_t digits = 0;
-    while (digits < name.n && isdigit((unsigned char)name.s[name.n - 1 - digits])) digits++;
+    while (digits < name.n && c_isdigit((unsigned char)name.s[name.n - 1 - digits])) digits++;
     for (uint32_t k = digits; k >= 1; k--) {             // %r<10> with a prefix that ends in a digit too
         if (k > 9) continue;
         Str prefix = {name.s, name.n - k};
@@ -228,7 +228,7 @@ static void initialise(Reader *r, const Decl *d, uint8_t *to, uint64_t size, uin
     uint32_t bytes = ptx_type_bits(d->type) < 8 ? 1 : ptx_type_bits(d->type) / 8;
     uint64_t value = 0;
     int c = text_peek(r);
-    if (isalpha(c) || c == '_' || c == '$' || c == '%') {
+    if (c_isalpha(c) || c == '_' || c == '$' || c == '%') {
         Str name = text_need_word(r, "a name");
         bool wrapped = ptx_str_is(name, "generic") || ptx_str_is(name, "mask");
         bool is_mask = ptx_str_is(name, "mask");
@@ -419,7 +419,7 @@ static Operand list_of(Reader *r, char close) {
 static Operand address(Reader *r) {                      // after [
     Operand o = {.kind = O_ADDR};
     int c = text_peek(r);
-    if (isdigit(c) || c == '-' || c == '(') o.offset = (int64_t)text_integer(r);
+    if (c_isdigit(c) || c == '-' || c == '(') o.offset = (int64_t)text_integer(r);
     else {
         Operand base = named(r);
         if (base.kind != O_REG && base.kind != O_SYM) text_fail(r, "an address needs a register or a variable");
@@ -463,16 +463,16 @@ static Operand operand(Reader *r) {
     if (text_accept(r, '(')) return list_of(r, ')');
     if (text_accept(r, '[')) return address(r);
     bool video = r->d.name.n > 3 && r->d.name.s[0] == 'v';
-    bool not_of_register = c == '!' && r->p + 1 < r->end && !isdigit((unsigned char)r->p[1]) && r->p[1] != '(' && r->p[1] != '!';
+    bool not_of_register = c == '!' && r->p + 1 < r->end && !c_isdigit((unsigned char)r->p[1]) && r->p[1] != '(' && r->p[1] != '!';
     if (not_of_register && text_accept(r, '!')) {
         o = named(r);
         o.negated = true;
-    } else if (video && c == '-' && r->p + 1 < r->end && (r->p[1] == '%' || isalpha((unsigned char)r->p[1]) || r->p[1] == '_')) {
+    } else if (video && c == '-' && r->p + 1 < r->end && (r->p[1] == '%' || c_isalpha((unsigned char)r->p[1]) || r->p[1] == '_')) {
         r->p++;
         o = named(r);
         o.minus = true;
         if (o.kind == O_REG) select_part(r, &o);
-    } else if (isdigit(c) || c == '-' || c == '~' || c == '+' || c == '.' || c == '!') {
+    } else if (c_isdigit(c) || c == '-' || c == '~' || c == '+' || c == '.' || c == '!') {
         return text_expression(r, 0);
     } else {
         o = named(r);
@@ -592,7 +592,7 @@ static void instruction(Reader *r, Str name) {
     d->n_mods = d->used = d->n_ops = 0;
     for (;;) {                                           // apart from what stands before, .5 is an operand
         bool apart = r->p >= r->end || *r->p != '.';
-        if (text_peek(r) != '.' || (apart && r->p + 1 < r->end && isdigit((unsigned char)r->p[1]))) break;
+        if (text_peek(r) != '.' || (apart && r->p + 1 < r->end && c_isdigit((unsigned char)r->p[1]))) break;
         r->p++;
         Str mod = text_dotted(r);
         if (!mod.n) text_fail(r, "a `.` with no name after it");

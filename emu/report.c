@@ -1,5 +1,6 @@
 // Faults in words, and the report's text.
 #include "emu/exec.h"
+#include "lang/c_text.h"
 
 static const char *const fault_names[] = {
 #define X(name, text) text,
@@ -31,7 +32,7 @@ static void record(Warp *w, const Insn *in, int lane, EmuFaultKind kind, const c
     Launch *launch = w->launch;
     EmuReport *report = launch->report;
     char message[2048];
-    vsnprintf(message, sizeof message, format, args);
+    c_vsnprintf(message, sizeof message, format, args);
     pthread_mutex_lock(&launch->lock);
     bool again = false;
     for (size_t i = 0; i < report->n_faults; i++)        // each place and kind once
@@ -90,9 +91,9 @@ void emu_report_print(const EmuReport *r, FILE *f) {
             fprintf(f, "%s%llu %s", first ? "" : ", ", (unsigned long long)c->instructions[i], class_names[i]);
             first = false;
         }
-    fprintf(f, "), %llu lane instructions, %.3f s\n", (unsigned long long)c->lane_instructions, r->seconds);
+    c_fprintf(f, "), %llu lane instructions, %.3f s\n", (unsigned long long)c->lane_instructions, r->seconds);
     if (c->global_requests)
-        fprintf(f, "global: %llu requests, %.2f sectors each\n", (unsigned long long)c->global_requests,
+        c_fprintf(f, "global: %llu requests, %.2f sectors each\n", (unsigned long long)c->global_requests,
                 (double)c->global_sectors / (double)c->global_requests);
     if (c->shared_requests)
         fprintf(f, "shared: %llu requests, %llu wavefronts, %llu of them from bank conflicts\n",

@@ -1,9 +1,9 @@
 // The words of PTX text: characters, tokens, numbers and constant expressions. Everything that goes wrong
 // here or above ends in text_fail, which leaves the message with its line and jumps back to emu_load.
-#include <ctype.h>
 #include <errno.h>
 
 #include "emu/reader.h"
+#include "lang/c_text.h"
 
 enum { MAX_NESTING = 200 };
 
@@ -15,12 +15,12 @@ _Noreturn void text_fail(Reader *r, const char *format, ...) {
 
 // ---- Characters and tokens
 
-bool text_is_word(int c) { return isalnum(c) || c == '_' || c == '$'; }
+bool text_is_word(int c) { return c_isalnum(c) || c == '_' || c == '$'; }
 
 static void skip_space(Reader *r) {
     while (r->p < r->end) {
         if (*r->p == '\n') r->line++, r->p++;
-        else if (isspace((unsigned char)*r->p)) r->p++;
+        else if (c_isspace((unsigned char)*r->p)) r->p++;
         else if (r->p[0] == '/' && r->p + 1 < r->end && r->p[1] == '/') {
             while (r->p < r->end && *r->p != '\n') r->p++;
         } else if (r->p[0] == '/' && r->p + 1 < r->end && r->p[1] == '*') {
@@ -49,14 +49,14 @@ void text_expect(Reader *r, char c) {
     if (r->p >= r->end) text_fail(r, "expected `%c` before the end of the text", c);
     const char *s = r->p;
     int n = 0;
-    while (s + n < r->end && n < 20 && !isspace((unsigned char)s[n]) && isprint((unsigned char)s[n])) n++;
+    while (s + n < r->end && n < 20 && !c_isspace((unsigned char)s[n]) && c_isprint((unsigned char)s[n])) n++;
     text_fail(r, "expected `%c`, not `%.*s`", c, n, s);
 }
 
 Str text_word(Reader *r) {                             // an identifier; n 0 if there is none
     int c = text_peek(r);
     Str s = {r->p, 0};
-    if (!c || (!text_is_word(c) && c != '%') || isdigit(c)) return s;
+    if (!c || (!text_is_word(c) && c != '%') || c_isdigit(c)) return s;
     const char *p = r->p + 1;
     while (p < r->end && text_is_word((unsigned char)*p)) p++;
     s.n = (uint32_t)(p - r->p);
@@ -69,7 +69,7 @@ Str text_need_word(Reader *r, const char *what) {
     if (!s.n) {
         int c = text_peek(r);
         if (!c) text_fail(r, "expected %s before the end of the text", what);
-        text_fail(r, "expected %s, not `%c`", what, isprint(c) ? c : '?');
+        text_fail(r, "expected %s, not `%c`", what, c_isprint(c) ? c : '?');
     }
     return s;
 }
@@ -130,13 +130,13 @@ static Operand number(Reader *r) {
     Operand o = {.kind = O_IMM};
     const char *p = r->p, *end = r->end;
     if (end - p > 2 && p[0] == '0' && (p[1] == 'f' || p[1] == 'F' || p[1] == 'd' || p[1] == 'D') &&
-        isxdigit((unsigned char)p[2])) {
+        c_isxdigit((unsigned char)p[2])) {
         int digits = p[1] == 'f' || p[1] == 'F' ? 8 : 16;
         o.kind = digits == 8 ? O_F32 : O_F64;
         p += 2;
         for (int i = 0; i < digits; i++, p++) {
-            if (p >= end || !isxdigit((unsigned char)*p)) text_fail(r, "a hexadecimal float needs %d digits", digits);
-            o.bits = o.bits << 4 | (uint64_t)(isdigit((unsigned char)*p) ? *p - '0' : (*p | 32) - 'a' + 10);
+            if (p >= end || !c_isxdigit((unsigned char)*p)) text_fail(r, "a hexadecimal float needs %d digits", digits);
+            o.bits = o.bits << 4 | (uint64_t)(c_isdigit((unsigned char)*p) ? *p - '0' : (*p | 32) - 'a' + 10);
         }
         r->p = p;
         return o;
@@ -145,7 +145,7 @@ static Operand number(Reader *r) {
     int n = 0;
     bool is_float = false, hex = end - p > 1 && p[0] == '0' && (p[1] | 32) == 'x';
     while (p < end && n < 60) {
-        if (isalnum((unsigned char)*p)) {
+        if (c_isalnum((unsigned char)*p)) {
             if (!hex && (*p == 'e' || *p == 'E')) is_float = true;
         } else if (*p == '.' && !hex && !is_float) is_float = true;                 // 0.5, .5 and 5.
         else if ((*p == '+' || *p == '-') && is_float && n && (text[n - 1] | 32) == 'e') {}
@@ -156,7 +156,7 @@ static Operand number(Reader *r) {
     char *stop = text;
     if (is_float) {
         o.kind = O_F64;
-        o.bits = f64_bits(strtod(text, &stop));
+        o.bits = f64_bits(c_strtod(text, &stop));
     } else if (n > 1 && text[0] == '0' && (text[1] | 32) == 'b') {
         o.bits = strtoull(text + 2, &stop, 2);
     } else {
@@ -193,9 +193,9 @@ static Operand expr_primary(Reader *r) {
         else if (c == '-' && o.kind == O_F32) o.bits ^= 0x80000000u;
         else if (c == '-' && o.kind == O_F64) o.bits ^= 1ull << 63;
         if (c == '!') o.is_unsigned = false;
-    } else if (isdigit(c)) {
+    } else if (c_isdigit(c)) {
         o = number(r);
-    } else if (c == '.' && r->p + 1 < r->end && isdigit((unsigned char)r->p[1])) {
+    } else if (c == '.' && r->p + 1 < r->end && c_isdigit((unsigned char)r->p[1])) {
         o = number(r);
     } else {
         Str name = text_need_word(r, "a number");
@@ -249,7 +249,7 @@ Operand text_expression(Reader *r, int least) {
                !((size_t)(r->end - r->p) >= strlen(ops[i].text) && !memcmp(r->p, ops[i].text, strlen(ops[i].text))))
             i++;
         if (i == OPS || ops[i].rank <= least || left.kind != O_IMM) break;
-        if (ops[i].op == E_rem && r->p + 1 < r->end && isalpha((unsigned char)r->p[1])) break;
+        if (ops[i].op == E_rem && r->p + 1 < r->end && c_isalpha((unsigned char)r->p[1])) break;
         r->p += strlen(ops[i].text);
         Operand right = text_expression(r, ops[i].rank);
         bool shift = ops[i].op == E_shl || ops[i].op == E_shr, u = left.is_unsigned || (!shift && right.is_unsigned);
@@ -312,7 +312,7 @@ bool text_special(Str name, Operand *o) {
             *o = (Operand){.kind = O_IMM, .bits = fixed[i].value, .name = name};
             return true;
         }
-    bool counter = name.n > 3 && !memcmp(name.s, "%pm", 3) && isdigit((unsigned char)name.s[3]);
+    bool counter = name.n > 3 && !memcmp(name.s, "%pm", 3) && c_isdigit((unsigned char)name.s[3]);
     if (counter || ptx_str_is(name, "%current_graph_exec") || (name.n > 7 && !memcmp(name.s, "%envreg", 7))) {
         *o = (Operand){.kind = O_REG, .slot = SPECIAL_SLOT(SP_zero), .type = T_u32, .name = name};
         return true;

@@ -6,6 +6,7 @@
 // is a number that calls through a register turn back into the function.
 #include "emu/exec.h"
 #include "emu/reader.h"
+#include "lang/c_text.h"
 
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -111,20 +112,20 @@ static int print_lane(Warp *w, const Insn *in, int l, u64 format_at, u64 args) {
             if (v && !read_string(w, in, l, v, text, sizeof text)) return -2;
             if (!v) strcpy(text, "(null)");
             spec[n++] = 's', spec[n] = 0;
-            made = snprintf(out + at, sizeof out - at, spec, text);
+            made = c_snprintf(out + at, sizeof out - at, spec, text);
         } else if (is_float) {
             spec[n++] = *p, spec[n] = 0;
-            made = snprintf(out + at, sizeof out - at, spec, f64_from(v));
+            made = c_snprintf(out + at, sizeof out - at, spec, f64_from(v));
         } else if (*p == 'c') {
             spec[n++] = 'c', spec[n] = 0;
-            made = snprintf(out + at, sizeof out - at, spec, (int)v);
+            made = c_snprintf(out + at, sizeof out - at, spec, (int)v);
         } else if (*p == 'p') {
             made = snprintf(out + at, sizeof out - at, "0x%llx", (unsigned long long)v);
         } else if (strchr("diouxX", *p)) {
             spec[n++] = 'l', spec[n++] = 'l', spec[n++] = *p, spec[n] = 0;
             u32 unused = longs ? 0 : 64 - (halves == 1 ? 16 : halves ? 8 : 32);
             v = *p == 'd' || *p == 'i' ? (u64)((int64_t)(v << unused) >> unused) : v << unused >> unused;
-            made = snprintf(out + at, sizeof out - at, spec, (long long)v);
+            made = c_snprintf(out + at, sizeof out - at, spec, (long long)v);
         }
         if (made < 0) return -2;
         at = at + (size_t)made < sizeof out ? at + (size_t)made : sizeof out - 1;

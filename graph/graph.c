@@ -6,6 +6,7 @@
 
 #include "graph/internal.h"
 #include "graph/stages.h"
+#include "lang/c_text.h"
 
 #include "lang/number.h"
 
@@ -77,7 +78,7 @@ void *g_error(Graph *g, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     char words[1024];
-    vsnprintf(words, sizeof words, fmt, args);
+    c_vsnprintf(words, sizeof words, fmt, args);
     va_end(args);
     if (g->tables->at) buf_printf(&b, "%s: ", g->tables->at);
     buf_puts(&b, words);

@@ -11,6 +11,7 @@
 // docs/errors.md is embedded; the build splits it at its `## E....` headings into texts that follow
 // each other, each with its own terminator.
 
+#include "lang/c_text.h"
 #include "lang/diag_internal.h"
 
 #include <stdlib.h>
@@ -250,7 +251,7 @@ void ice_at(const char *file, int line, const char *fmt, ...) {
     fprintf(stderr, "tkc: internal error at %s:%d: ", file, line);
     va_list args;
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    c_vfprintf(stderr, fmt, args);
     va_end(args);
     fprintf(stderr, "\nThis is a mistake in the compiler, not in your program: please report it with the source.\n");
     abort();

@@ -7,9 +7,9 @@
 // An expression has the operators of the table in launch.c, with C's precedence; a name in it is that of a scalar
 // parameter, else of a dimension, which is new if it was not there before. What stands behind ` -- ` are words.
 // Lines that say nothing of a launch (`value`) are passed over. A line that is otherwise wrong is an error with its number.
+#include "lang/c_text.h"
 #include "lang/launch.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool take(HeadReader *r, const char *text) {
     size_t n = strlen(text);
     space(r);
     if ((size_t)(r->end - r->p) < n || memcmp(r->p, text, n) != 0) return false;
-    bool word = isalnum((unsigned char)text[n - 1]) != 0, goes_on = r->p + n < r->end && (isalnum((unsigned char)r->p[n]) || r->p[n] == '_');
+    bool word = c_isalnum((unsigned char)text[n - 1]) != 0, goes_on = r->p + n < r->end && (c_isalnum((unsigned char)r->p[n]) || r->p[n] == '_');
     if (word && goes_on) return false;
     r->p += n;
     return true;
@@ -59,8 +59,8 @@ static void need(HeadReader *r, const char *text) {
 static Str name(HeadReader *r, const char *what) {
     space(r);
     const char *p = r->p;
-    while (r->p < r->end && (isalnum((unsigned char)*r->p) || *r->p == '_' || *r->p == '$')) r->p++;
-    if (p == r->p || isdigit((unsigned char)*p)) wrong(r, what);
+    while (r->p < r->end && (c_isalnum((unsigned char)*r->p) || *r->p == '_' || *r->p == '$')) r->p++;
+    if (p == r->p || c_isdigit((unsigned char)*p)) wrong(r, what);
     return (Str){p, (size_t)(r->p - p)};
 }
 
@@ -69,7 +69,7 @@ static int64_t integer(HeadReader *r, int64_t low, int64_t high) {
     char text[32], *stop;
     size_t n = 0;
     if (r->p < r->end && *r->p == '-') text[n++] = *r->p++;
-    while (r->p < r->end && isdigit((unsigned char)*r->p) && n < sizeof text - 1) text[n++] = *r->p++;
+    while (r->p < r->end && c_isdigit((unsigned char)*r->p) && n < sizeof text - 1) text[n++] = *r->p++;
     text[n] = 0;
     long long v = strtoll(text, &stop, 10);
     if (stop == text || *stop || v < low || v > high) wrong(r, "a number");
@@ -128,7 +128,7 @@ static void primary(HeadReader *r) {
     static const struct { const char *name; LOp op; } calls[] = {{"cdiv", L_CDIV}, {"min", L_MIN}, {"max", L_MAX}, {"positive", L_POSITIVE}};
     if (++r->depth > MAX_DEPTH) wrong(r, "an expression less deep");
     space(r);
-    bool digit = r->p < r->end && (isdigit((unsigned char)*r->p) || (*r->p == '-' && r->p + 1 < r->end && isdigit((unsigned char)r->p[1])));
+    bool digit = r->p < r->end && (c_isdigit((unsigned char)*r->p) || (*r->p == '-' && r->p + 1 < r->end && c_isdigit((unsigned char)r->p[1])));
     if (digit) step(r, L_CONST, integer(r, INT64_MIN, INT64_MAX));
     else if (take(r, "(")) {
         expression(r, 8);
@@ -234,7 +234,7 @@ static void dim_line(HeadReader *r) {                           // dim N = 64; d
     int d = dim_named(r, name(r, "a dimension"));
     need(r, "=");
     space(r);
-    if (r->p < r->end && isdigit((unsigned char)*r->p)) { r->info->dims[d].fixed = integer(r, 0, INT64_MAX); return; }
+    if (r->p < r->end && c_isdigit((unsigned char)*r->p)) { r->info->dims[d].fixed = integer(r, 0, INT64_MAX); return; }
     int p = need_param(r);
     need(r, ".dim");
     int i = dim_or_index(r);

@@ -4,6 +4,7 @@
 // A Sym is the address of the only copy of its text in the session, so that names compare as
 // pointers. The table is open addressing with linear probing, at most half full.
 
+#include "lang/c_text.h"
 #include "lang/internal.h"
 
 #include <stdlib.h>
@@ -58,11 +59,11 @@ void buf_printf(Buf *b, const char *fmt, ...) {
     va_start(args, fmt);
     va_copy(again, args);
     buf_room(b, 64);                                       // most fit, and are written once
-    int n = vsnprintf(b->p + b->n, 65, fmt, args);
+    int n = c_vsnprintf(b->p + b->n, 65, fmt, args);
     va_end(args);
     if (n > 64) {
         buf_room(b, (size_t)n);
-        vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
+        c_vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
     }
     if (n > 0) b->n += (size_t)n;
     va_end(again);
@@ -71,9 +72,9 @@ void buf_printf(Buf *b, const char *fmt, ...) {
 char *arena_vprintf(Arena *a, const char *fmt, va_list args) {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    int n = c_vsnprintf(NULL, 0, fmt, args);
     char *p = arena_alloc(a, n > 0 ? (size_t)n + 1 : 1);
-    if (n > 0) vsnprintf(p, (size_t)n + 1, fmt, again);
+    if (n > 0) c_vsnprintf(p, (size_t)n + 1, fmt, again);
     va_end(again);
     return p;
 }

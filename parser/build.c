@@ -4,9 +4,9 @@
 //
 // A tree that is deeper than AST_MAX_DEPTH stops the parser, so that every later phase may recurse.
 
+#include "lang/c_text.h"
 #include "parser/internal.h"
 
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,11 +114,10 @@ Node *make_float(Parser *p, Token t) {
     Str text = token_text(p, t);
     Buf digits = {0};
     for (size_t i = 0; i < text.n; i++) {
-        if (text.p[i] == '.') buf_puts(&digits, localeconv()->decimal_point);
-        else if (text.p[i] != '_') buf_putc(&digits, text.p[i]);
+        if (text.p[i] != '_') buf_putc(&digits, text.p[i]);
     }
     Node *n = make(p, N_float, t.span, 0);
-    n->fval = strtod(digits.p, NULL);
+    n->fval = c_strtod(digits.p, NULL);
     if (n->fval > 1.7976931348623157e308) diag(p->s, E_number_range, t.span, shortened(p, text), "any float");
     buf_free(&digits);
     return n;

@@ -11,7 +11,7 @@
 //
 // The end of the input is re2c's own rule (`$`): a 0 byte in the middle of a file is just a byte.
 
-#include <ctype.h>
+#include "lang/c_text.h"
 #include "parser/internal.h"
 
 #include <stdio.h>
@@ -169,7 +169,7 @@ static void bad_number(Lexer *l, const char *lo, const char *hi)
     char text[64], *read = text;
     while (end > lo && strchr(suffix, end[-1])) end--;
     snprintf(text, sizeof text, "%.*s", n < end - lo ? n : (int)(end - lo), lo);
-    if (end < hi && end > lo && !hex) strtod(text, &read);
+    if (end < hi && end > lo && !hex) c_strtod(text, &read);
     if (read > text && !*read && end[-1] != '.') {
         diag_help(d, "numbers have no suffix: a literal takes the type of its partner, and `1 as i64` says one");
         diag_fix(d, span_of(l, lo, hi), arena_printf(session_arena(l->s), "%s", text));
@@ -186,7 +186,7 @@ static void float_digits(Lexer *l, const char *lo, const char *hi)
         diag_fix(d, span_of(l, lo - 2, hi), arena_printf(session_arena(l->s), "..%.*s", hi - lo < 60 ? (int)(hi - lo) - 1 : 60, lo + 1));
         return;
     }
-    if (*lo == '.' && lo > l->src->text && (isalnum((unsigned char)lo[-1]) || strchr("_)]", lo[-1]))) {
+    if (*lo == '.' && lo > l->src->text && (c_isalnum((unsigned char)lo[-1]) || strchr("_)]", lo[-1]))) {
         diag_help(d, "a tuple's values have names: `let a, b = ...;`");
         return;
     }

@@ -11,6 +11,7 @@
 //
 // The words of an error belong to the thread that made it.
 
+#include "lang/c_text.h"
 #include "runtime/api_internal.h"
 
 #include <stdlib.h>
@@ -58,7 +59,7 @@ tkc_status api_refused(const char *fmt, ...) {
     Buf     err = {0};
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    c_vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     buf_puts(&err, text);
     return api_failed(TKC_BAD_ARGUMENT, &err);

@@ -6,6 +6,7 @@
 //
 // Whatever is not KIND:TYPE[...] and not a number is a path.
 
+#include "lang/c_text.h"
 #include "runtime/internal.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ static bool number(const char *s, const char *end, Number *out) {
     if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) { *out = number_int(text[0] == 't'); return true; }
     errno = 0;
     *out = text[0] == '-' ? number_int(strtoll(text, &stop, 10)) : number_u64(strtoull(text, &stop, 10));
-    if (*stop || errno) *out = number_double(strtod(text, &stop));
+    if (*stop || errno) *out = number_double(c_strtod(text, &stop));
     return *stop == 0 && stop != text;
 }
 

@@ -8,6 +8,7 @@
 // by which the bound removes the oldest. Processes need no lock: a file that another one removes while it is read stays
 // readable, and whoever writes the same key writes the same bytes.
 
+#include "lang/c_text.h"
 #include "runtime/cache.h"
 
 #include "lang/file.h"
@@ -19,7 +20,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ bool env_off(const char *name) {
     static const char *const words[] = {"off", "no", "false", "0"};
     const char *said = getenv(name);
     for (size_t i = 0; said && i < sizeof words / sizeof *words; i++)
-        if (strcasecmp(said, words[i]) == 0) return true;
+        if (c_strcasecmp(said, words[i]) == 0) return true;
     return false;
 }
 

@@ -9,6 +9,7 @@
 // A fault inside a kernel shows at a later call. So the device remembers what it launched last and
 // names it in the error of that call.
 
+#include "lang/c_text.h"
 #include "ptx/ptx.h"
 #include "runtime/cuda_internal.h"
 
@@ -97,7 +98,7 @@ static bool describe(Cuda *c, Buf *err) {
     d->max_smem = (uint32_t)device_attr(c, CU_DEV_SMEM_OPTIN);
     d->memory_bytes = memory;
     d->ptx_version = ptx_version_of_driver(c->version);
-    snprintf(d->description, sizeof d->description, "%s, sm_%d%d, %d multiprocessors, %.0f GiB, driver for CUDA %d.%d",
+    c_snprintf(d->description, sizeof d->description, "%s, sm_%d%d, %d multiprocessors, %.0f GiB, driver for CUDA %d.%d",
              name, major, minor, d->processors, (double)memory / (1 << 30), c->version / 1000, c->version % 1000 / 10);
     const Target *newest = target_of_device(major, minor);
     if (!newest) {
@@ -175,7 +176,7 @@ static uint64_t cuda_alloc(Device *d, uint64_t bytes, const char *name, Buf *err
     CuResult r = c->cu.alloc(&p, bytes ? bytes : 256);
     if (r == CU_OK) return p;
     char what[160];
-    snprintf(what, sizeof what, "%.3f GiB for `%s`", (double)bytes / (1 << 30), name);
+    c_snprintf(what, sizeof what, "%.3f GiB for `%s`", (double)bytes / (1 << 30), name);
     cuda_ok_late(c, r, err, "allocate", what);
     return 0;
 }

@@ -11,6 +11,7 @@
 //
 // When all values agree launch by launch, two things are left that could be wrong: the launches as one graph of the
 // driver, and the graph that the program was written from, which is compared with the model as it was read.
+#include "lang/c_text.h"
 #include "runtime/model.h"
 
 #include <math.h>
@@ -131,7 +132,7 @@ static void agrees(Diff *d, const RunValue *v, const Apart *a) {
         d->worst_name = copy_text(v->name, strlen(v->name));
     }
     if (d->opt->verbose)
-        fprintf(d->opt->to, "agrees: %s, launch %d, %s: at most %.3g of its largest element\n", v->name, v->launch,
+        c_fprintf(d->opt->to, "agrees: %s, launch %d, %s: at most %.3g of its largest element\n", v->name, v->launch,
                 v->kernel, off);
 }
 
@@ -212,7 +213,7 @@ static bool rest_agrees(Diff *d, OnnxModel *m, const OnnxImport *how, bool *ran,
 static void say_agreement(const Diff *d) {
     fprintf(d->opt->to, "agrees: %d value%s of %d launch%s on %s", d->agree, d->agree == 1 ? "" : "s", d->launches,
             d->launches == 1 ? "" : "es", d->p->device->ops->name);
-    if (d->worst_name) fprintf(d->opt->to, ", at most %.2g of the largest element off (%s)", d->worst, d->worst_name);
+    if (d->worst_name) c_fprintf(d->opt->to, ", at most %.2g of the largest element off (%s)", d->worst, d->worst_name);
     fputc('\n', d->opt->to);
     if (d->unknown)
         fprintf(d->opt->to, "not compared, since the model's own program has no such value: %s\n", d->unknown_names.p);

@@ -9,6 +9,7 @@
 // In the trace a launch begins where those that it waits for end, so branches that may run at once stand in rows below each
 // other; they were timed one by one.
 
+#include "lang/c_text.h"
 #include "runtime/graph.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ static void scaled(double v, const char *unit, int width, Buf *out) {
     int i = 0;
     for (; v >= 1000 && i < 4; i++) v /= 1000;
     char text[32];
-    snprintf(text, sizeof text, "%.*f%s%s", i ? 1 : 0, v, i ? of[i] : " ", unit);
+    c_snprintf(text, sizeof text, "%.*f%s%s", i ? 1 : 0, v, i ? of[i] : " ", unit);
     buf_printf(out, "%*s", width, text);
 }
 

@@ -8,6 +8,7 @@
 // A float is written with the fewest digits that give the same value of its type when read and rounded.
 // All columns have one width, numbers are right-aligned.
 
+#include "lang/c_text.h"
 #include "runtime/internal.h"
 
 #include <math.h>
@@ -25,12 +26,12 @@ static void number_text(const HostTensor *t, int64_t i, char out[CELL]) {
     int most = t->elem == EL_f64 ? 17 : t->elem == EL_f32 ? 9 : t->elem == EL_f16 ? 5 : t->elem == EL_bf16 ? 4 : 3;
     for (int digits = 1; digits <= most; digits++) {
         unsigned char cell[8];
-        snprintf(out, CELL, "%.*g", digits, v);
-        elem_set(t->elem, cell, 0, strtod(out, NULL));
+        c_snprintf(out, CELL, "%.*g", digits, v);
+        elem_set(t->elem, cell, 0, c_strtod(out, NULL));
         if (elem_get(t->elem, cell, 0) == v) break;
     }
     // 10, not 1e+01
-    if (strchr(out, 'e') && fabs(v) >= 1 && fabs(v) < 1e7) snprintf(out, CELL, "%.0f", strtod(out, NULL));
+    if (strchr(out, 'e') && fabs(v) >= 1 && fabs(v) < 1e7) c_snprintf(out, CELL, "%.0f", c_strtod(out, NULL));
 }
 
 typedef struct Printer { const HostTensor *t; Buf *out; bool brief; int width; int64_t step[MAX_RANK]; } Printer;

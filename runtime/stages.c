@@ -1,4 +1,5 @@
 // The table that --time prints of a run. What happens on other threads meanwhile stands beside the stage that waits for it.
+#include "lang/c_text.h"
 #include "runtime/stages.h"
 
 #include "runtime/internal.h"
@@ -37,16 +38,16 @@ void stages_print(const RunStages *s, FILE *to) {
     struct rusage use;
     for (int i = 0; i < RS_COUNT; i++) {
         if (s->us[i] <= 0) continue;
-        fprintf(to, "%-16s %9.3f ms   %s", stages[i].name, s->us[i] * 1e-3, stages[i].meaning);
-        if (i == RS_device) fprintf(to, ": opened in %.1f ms, beside what is above", s->device_us * 1e-3);
+        c_fprintf(to, "%-16s %9.3f ms   %s", stages[i].name, s->us[i] * 1e-3, stages[i].meaning);
+        if (i == RS_device) c_fprintf(to, ": opened in %.1f ms, beside what is above", s->device_us * 1e-3);
         if (i == RS_compile) fprintf(to, ": %d, %d of them from the cache", s->kernels, s->cached);
         if (i == RS_weights && s->weight_bytes)
-            fprintf(to, ": %.1f MB in %.1f ms, beside compiling; %d threads made them in %.1f ms and sent them in %.1f",
+            c_fprintf(to, ": %.1f MB in %.1f ms, beside compiling; %d threads made them in %.1f ms and sent them in %.1f",
                     (double)s->weight_bytes * 1e-6, s->weights_us * 1e-3, s->threads ? s->threads : 1,
                     s->made_us * 1e-3, s->sent_us * 1e-3);
         fputc('\n', to);
     }
     getrusage(RUSAGE_SELF, &use);
-    fprintf(to, "%-16s %9.3f ms\n%-16s %9.3f ms\n%-16s %9.1f MiB\n", "other", (all - known) * 1e-3, "total", all * 1e-3,
+    c_fprintf(to, "%-16s %9.3f ms\n%-16s %9.3f ms\n%-16s %9.1f MiB\n", "other", (all - known) * 1e-3, "total", all * 1e-3,
             "peak memory", (double)use.ru_maxrss / 1024);
 }

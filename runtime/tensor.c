@@ -4,12 +4,12 @@
 // also as they are. Storing follows the language: floats round once to nearest even, integers take
 // truncated and saturated floats, NaN gives 0.
 
+#include "lang/c_text.h"
 #include "runtime/internal.h"
 
 #include "lang/number.h"
 #include "runtime/parallel.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,7 +28,7 @@ double now_us(void) {
 }
 
 void one_line(Buf *out, const char *text, size_t n) {
-    while (n && isspace((unsigned char)text[n - 1])) n--;
+    while (n && c_isspace((unsigned char)text[n - 1])) n--;
     for (size_t i = 0; i < n; i++) {
         if (text[i] == '\n') { if (i + 1 < n && text[i + 1] != '\n') buf_puts(out, "; "); }
         else if (text[i] != '\r') buf_putc(out, text[i]);
@@ -120,7 +120,7 @@ void tensor_type_text(const HostTensor *t, Buf *out) {
 }
 
 static const char *skip_space(const char *p, const char *end) {
-    while (p < end && isspace((unsigned char)*p)) p++;
+    while (p < end && c_isspace((unsigned char)*p)) p++;
     return p;
 }
 
@@ -138,7 +138,7 @@ static const char *read_size(const char *p, const char *end, int64_t *out) {
 
 bool tensor_type_parse(Str text, Elem *elem, int *rank, int64_t *dim, Buf *err) {
     const char *p = skip_space(text.p, text.p + text.n), *end = text.p + text.n, *name = p;
-    while (p < end && (isalnum((unsigned char)*p) || *p == '_')) p++;
+    while (p < end && (c_isalnum((unsigned char)*p) || *p == '_')) p++;
     *elem = elem_by_name((Str){name, (size_t)(p - name)});
     *rank = 0;
     if (*elem == EL_none || *elem == EL_index) {

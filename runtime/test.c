@@ -10,6 +10,7 @@
 //     FAIL  softmax.tk:21:5: rows (M = 37, N = 1000), on emu
 //           expect ~ within rel 1e-05: 3 of 37000 elements out of bounds; worst at [3, 17]: 0.1234, expected 0.1235 (...)
 
+#include "lang/c_text.h"
 #include "runtime/internal.h"
 
 #include <dirent.h>
@@ -314,7 +315,7 @@ static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t) {
         else r->counts->failed++;
         if (!fine || r->opt->verbose || r->opt->run.times) {
             fprintf(r->to, "%s  %s, on %s", fine ? "ok  " : "FAIL", name.p, r->device->ops->name);
-            if (r->opt->run.times) fprintf(r->to, "  %.1f ms", ms);
+            if (r->opt->run.times) c_fprintf(r->to, "  %.1f ms", ms);
             fputc('\n', r->to);
         }
         if (!fine) fprintf(r->to, "      %s\n", report.p ? report.p : "failed");

@@ -11,6 +11,7 @@
 //
 // Arguments are data of our own: random unless the caller has data, as large as the launch says, one copy for all
 // candidates. Caches are full of other data before each launch (timing.c).
+#include "lang/c_text.h"
 #include "runtime/tune.h"
 
 #include "lower/cost/roofline.h"
@@ -170,7 +171,7 @@ static void refuse(Try *x, const char *fmt, ...) {
     char    text[256];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    c_vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (!x->err.n) buf_puts(&x->err, text);
 }

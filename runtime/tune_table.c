@@ -6,6 +6,7 @@
 //          8.6       8.6         0.98   BM = 64, BN = 128, BK = 128, walk = 1
 //         11.0      11.4         0.76   the defaults
 //            -      10.0            -   BM = 64, BN = 256                 spills 24 bytes a thread
+#include "lang/c_text.h"
 #include "runtime/tune.h"
 
 #include <math.h>
@@ -54,10 +55,10 @@ bool tune_parse(const Buf *bytes, TuneResult *out) {
         if (at && n == 2) *at = f[1];
         else if (strcmp(f[0], "counts") == 0 && n == 6) {
             out->model = atoi(f[1]); out->defaults = atoi(f[2]); out->looked = atoi(f[3]);
-            out->bytes = strtod(f[4], NULL); out->flops = strtod(f[5], NULL);
+            out->bytes = c_strtod(f[4], NULL); out->flops = c_strtod(f[5], NULL);
         } else if (strcmp(f[0], "row") == 0 && n == 5) {
-            TuneRow row = {.us = strtod(f[1], NULL),
-                           .expected = strtod(f[2], NULL),
+            TuneRow row = {.us = c_strtod(f[1], NULL),
+                           .expected = c_strtod(f[2], NULL),
                            .choice = f[3],
                            .refused = f[4][0] ? f[4] : NULL};
             vec_push(out->arena, &rows, row);

@@ -1,8 +1,8 @@
 // PTX versions and the CUDA releases whose drivers take them; a launch in words.
 
+#include "lang/c_text.h"
 #include "runtime/internal.h"
 
-#include <ctype.h>
 #include <string.h>
 
 // clang-format off
@@ -31,13 +31,13 @@ const char *cuda_release_of_ptx(int ptx_version) {
 int ptx_text_version(const char *ptx, size_t n) {
     const char *p = ptx, *end = ptx + n;
     while (p < end) {                                                   // the directive stands before all code
-        while (p < end && isspace((unsigned char)*p)) p++;
+        while (p < end && c_isspace((unsigned char)*p)) p++;
         if (end - p > 9 && memcmp(p, ".version", 8) == 0) {
             int major = 0, minor = 0;
             for (p += 8; p < end && (*p == ' ' || *p == '\t'); p++) {}
-            for (; p < end && isdigit((unsigned char)*p) && major < 100; p++) major = major * 10 + (*p - '0');
+            for (; p < end && c_isdigit((unsigned char)*p) && major < 100; p++) major = major * 10 + (*p - '0');
             if (p < end && *p == '.') p++;
-            if (p < end && isdigit((unsigned char)*p)) minor = *p - '0';
+            if (p < end && c_isdigit((unsigned char)*p)) minor = *p - '0';
             return major * 10 + minor;
         }
         if (end - p < 2 || p[0] != '/' || (p[1] != '/' && p[1] != '*')) return 0;

@@ -3,6 +3,7 @@
 // defined; conversions are written `f32(x)`.
 //
 //     let e: f32[n] = exp((x[m, n] - t))
+#include "lang/c_text.h"
 #include "sema/internal.h"
 
 #include <string.h>
@@ -41,9 +42,8 @@ static void put_float(Printer *p, double v) {
     else {
         char s[40];
         for (int digits = 6; digits <= 17; digits++) {
-            snprintf(s, sizeof s, "%.*g", digits, v);
-            double back;
-            if (sscanf(s, "%lf", &back) == 1 && back == v) break;
+            c_snprintf(s, sizeof s, "%.*g", digits, v);
+            if (c_strtod(s, NULL) == v) break;
         }
         buf_puts(p->out, s);
         if (!strpbrk(s, ".en")) buf_puts(p->out, ".0");

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "lang/c_text.h"
 #include "runtime/artifact.h"
 #include "runtime/cuda_link.h"
 #include "runtime/tk_run.h"
@@ -35,7 +36,7 @@ static void clock_print(Clock *c) {
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
     clock_row(c, "total", now_ms() - c->start);
-    fprintf(stderr, "%s%-16s %9.1f MiB\n", c->rows.p, "peak memory", (double)use.ru_maxrss / 1024);
+    c_fprintf(stderr, "%s%-16s %9.1f MiB\n", c->rows.p, "peak memory", (double)use.ru_maxrss / 1024);
     buf_free(&c->rows);
 }
 

@@ -1,7 +1,7 @@
 // tkc explain, tkc devices: what is known without compiling anything.
-#include <ctype.h>
 #include <string.h>
 
+#include "lang/c_text.h"
 #include "runtime/device.h"
 #include "tkc/tkc.h"
 
@@ -11,7 +11,7 @@ static const char *explanation(const char *code) {
     const char *digits = code + (*code == 'E' || *code == 'e');
     if (text != NULL || *digits == '\0' || strlen(digits) > 4) return text;
     for (const char *c = digits; *c != '\0'; c++)
-        if (!isdigit((unsigned char)*c)) return NULL;
+        if (!c_isdigit((unsigned char)*c)) return NULL;
     char full[] = "E0000";
     memcpy(full + sizeof full - 1 - strlen(digits), digits, strlen(digits));
     return diag_explain(full);

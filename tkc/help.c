@@ -1,7 +1,7 @@
 // The tables of commands and options as text: --help, a manual page, Markdown.
-#include <ctype.h>
 #include <string.h>
 
+#include "lang/c_text.h"
 #include "tkc/tkc.h"
 
 enum { WIDTH = 96, COLUMN = 26 };      // of --help: line length, where meanings begin
@@ -207,7 +207,7 @@ void help_man(Buf *out) {
         const Command *c = &command_table[i];
         buf_puts(out, ".SH ");
         for (const char *p = i == 0 ? "description" : c->name; *p != '\0'; p++)
-            buf_putc(out, (char)toupper((unsigned char)*p));
+            buf_putc(out, (char)c_toupper((unsigned char)*p));
         buf_puts(out, "\n");
         if (c->details[0] != '\0') each_line(c->details, out, roff_paragraph);
         else roff_paragraph(c->summary, out);

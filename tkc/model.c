@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "graph/ix/ix.h"
+#include "lang/c_text.h"
 #include "runtime/model.h"
 #include "tkc/tkc.h"
 
@@ -152,7 +153,7 @@ int run_model(const Options *opt) {
 
 static bool tolerance(const char *name, const char *text, double otherwise, double *out) {
     char *end = NULL;
-    *out = text != NULL ? strtod(text, &end) : otherwise;
+    *out = text != NULL ? c_strtod(text, &end) : otherwise;
     if (text == NULL || (end != text && *end == '\0' && *out >= 0 && isfinite(*out))) return true;
     return wrong_use("%s: `%s` is no positive number", name, text), false;
 }

@@ -75,7 +75,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
     X(0,   cooperative, FLAG, "",                                                          C_RUN, \
       "of PTX: a cooperative launch, whose blocks wait for each other (grid.sync)") \
     X(0,   allow,     LIST,   "races|uninitialised",                                       C_RUN, \
-      "of PTX on the emulator: races, or reads of shared memory that nothing wrote, are no faults; may be given again") \
+      "of PTX on the emulator: races in shared memory, or reads of shared memory that nothing wrote, are no faults; may be given again") \
     X(0,   save,      LIST,   "NAME=FILE.npy",                                             C_RUN, \
       "where the tensor is saved after the run, an `inout` one too; may be given again") \
     X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST | C_DIFF | C_TUNE, \

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lang/c_text.h"
 #include "lang/file.h"
 #include "runtime/tk_run.h"
 #include "tkc/tkc.h"
@@ -17,7 +18,7 @@
 static void message(const char *fmt, va_list args) {
     fflush(stdout);
     fputs("tkc: ", stderr);
-    vfprintf(stderr, fmt, args);
+    c_vfprintf(stderr, fmt, args);
     fputc('\n', stderr);
 }
 

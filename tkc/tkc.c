@@ -45,7 +45,7 @@ const Command command_table[] = {
       "box(64,32):SPEC is a tensor map, by value where the parameter (or part) has 128 bytes, else its address: one number for each axis of the tensor, in its order, then "
       "swizzle32, swizzle64, swizzle128, tf32."
       " --kernel may be a part of an entry's name. Blocks and threads are said by --grid, --block, --cluster, --shared and --cooperative, where the file does not. Memory that has changed is "
-      "printed, or saved by --save. The emulator (--device=emu) checks every address, race and wait. Arguments:", arg_help,
+      "printed, or saved by --save. The emulator (--device=emu) checks every address and wait, and races in a block's shared memory; it does not find races in global memory. Arguments:", arg_help,
       "tkc run softmax.tk x=random:f32[37,1000]\n"
       "tkc run scale.tk --device=cuda x=x.npy a=0.5 y=y.npy\n"
       "tkc run mlp.tk --graph=mlp --random-weights x=random:f32[8,784]\n"

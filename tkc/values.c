@@ -3,9 +3,9 @@
 // A name is a compile-time parameter if it stands in the kernel's <>, a dimension if it stands in the
 // shape of a tensor parameter. A name that no kernel of the file has is a mistake worth a line: a
 // misspelt --set that changes nothing is found days later.
+#include "lang/c_text.h"
 #include "tkc/values.h"
 
-#include <ctype.h>
 #include <string.h>
 
 // ---- what a kernel declares ----------------------------------------------------------------------
@@ -99,7 +99,7 @@ int values_check(const Values *all, const Node *const *kernels, int n) {
 
 static bool is_word(const char *text) {
     for (const char *p = text; *p; p++)
-        if (*p != '_' && !isalpha((unsigned char)*p) && !(p > text && isdigit((unsigned char)*p))) return false;
+        if (*p != '_' && !c_isalpha((unsigned char)*p) && !(p > text && c_isdigit((unsigned char)*p))) return false;
     return *text != '\0';
 }
 

@@ -8,12 +8,12 @@
 // have them (op_inline). A model's mistakes are found on the way: names that nobody makes, or too late, or twice;
 // dimensions and data that do not agree; and recorded with the node that they were met at.
 #include "graph/fuse/fuse.h"
+#include "lang/c_text.h"
 #include "graph/rewrite/loops.h"
 #include "graph/rewrite/narrow.h"
 #include "graph/stages.h"
 #include "graph/onnx/internal.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -489,7 +489,7 @@ static Ix input_dim(Import *im, const char *input, int d, const DimProto *dim, c
 static bool has_name(const DimProto *dim) {
     if (dim->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM) return false;
     bool letters = false;
-    for (const char *p = dim->dim_param; *p != '\0'; p++) letters = letters || isalpha((unsigned char)*p) || (unsigned char)*p >= 0x80;
+    for (const char *p = dim->dim_param; *p != '\0'; p++) letters = letters || c_isalpha((unsigned char)*p) || (unsigned char)*p >= 0x80;
     return letters && strcmp(dim->dim_param, "None") != 0;
 }
 static bool has_size(const DimProto *dim) { return dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0; }

@@ -5,9 +5,9 @@
 // an i8, float4 in an f8e4m3. Op.out_type says which it is.
 #include "graph/onnx/onnx.h"
 #include "graph/op/op.h"
+#include "lang/c_text.h"
 
 #include <string.h>
-#include <strings.h>
 
 enum { FLOAT4E2M1 = 23 };
 
@@ -46,7 +46,7 @@ Node *op_cast_to(Op *op, Node *x, int type) {
 static int type_by_text(Op *op) {
     const char *to = op_text(op, "to", "");
     for (int type = 1; strcmp(onnx_type_name(type), "undefined") != 0; type++)
-        if (strcasecmp(onnx_type_name(type), to) == 0) return type;
+        if (c_strcasecmp(onnx_type_name(type), to) == 0) return type;
     if (g_failed(op->g) == NULL) op_error(op, "attribute `to` is `%s`, which is no element type", to);
     return 0;
 }

@@ -3,8 +3,8 @@
 // The ellipsis gets letters of its own, counted from the right, that the equation does not use. Operands are joined one by
 // one from the left; what a product keeps is what later operands or the result ask for. The products are g_einsum's.
 #include "graph/op/op.h"
+#include "lang/c_text.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { MAX_OPERANDS = 32 };
@@ -24,7 +24,7 @@ static bool term(Op *op, const Equation *q, const char *at, size_t n, int rank, 
     int letters = 0, count = 0;
     const char *dots = NULL;
     for (size_t i = 0; i < n; i++) {
-        if (isalpha((unsigned char)at[i])) {
+        if (c_isalpha((unsigned char)at[i])) {
             letters++;
         } else if (at[i] == '.') {
             if (dots != NULL || i + 2 >= n || at[i + 1] != '.' || at[i + 2] != '.')
@@ -40,7 +40,7 @@ static bool term(Op *op, const Equation *q, const char *at, size_t n, int rank, 
     if (letters + more > G_MAX_RANK || more < 0 || (rank >= 0 && letters + more != rank))
         return bad(op, "it does not fit the operands' dimensions");
     for (size_t i = 0; i < n; i++) {
-        if (isalpha((unsigned char)at[i])) to[count++] = at[i];
+        if (c_isalpha((unsigned char)at[i])) to[count++] = at[i];
         if (at + i != dots) continue;
         const char *from = q->dots + strlen(q->dots) - (size_t)more;
         for (int k = 0; k < more; k++) to[count++] = from[k];
@@ -55,7 +55,7 @@ static bool choose_dots(Op *op, const char *equation, Equation *q) {
     for (int i = 0; i < op->nin; i++)
         if (op->in[i] != NULL && op->in[i]->rank > most) most = op->in[i]->rank;
     for (int c = 'A'; c <= 'z' && at < most; c++)
-        if (isalpha(c) && strchr(equation, c) == NULL) q->dots[at++] = (char)c;
+        if (c_isalpha(c) && strchr(equation, c) == NULL) q->dots[at++] = (char)c;
     return at == most || bad(op, "it uses too many letters");
 }
 
@@ -67,7 +67,7 @@ static void measure_dots(Op *op, const char *equation, Equation *q) {
         const char *end = at + strcspn(at, ",-");
         int letters = 0;
         bool dots = false;
-        for (const char *p = at; p < end; p++) letters += isalpha((unsigned char)*p) != 0, dots |= *p == '.';
+        for (const char *p = at; p < end; p++) letters += c_isalpha((unsigned char)*p) != 0, dots |= *p == '.';
         if (dots && op->in[i] != NULL && op->in[i]->rank - letters > longest) longest = op->in[i]->rank - letters;
         at = *end == ',' ? end + 1 : NULL;
     }
@@ -79,7 +79,7 @@ static void implied(const Equation *q, const char *equation, char *out) {
     size_t n = strlen(q->dots);
     memcpy(out, q->dots, n);
     for (int c = 'A'; c <= 'z'; c++) {
-        const char *first = isalpha(c) ? strchr(equation, c) : NULL;
+        const char *first = c_isalpha(c) ? strchr(equation, c) : NULL;
         if (first != NULL && strchr(first + 1, c) == NULL && n < G_MAX_RANK) out[n++] = (char)c;
     }
     out[n] = '\0';

@@ -1,5 +1,6 @@
 // The op table, and what its rows ask of a node.
 #include "graph/op/op.h"
+#include "lang/c_text.h"
 
 #include <string.h>
 
@@ -33,7 +34,7 @@ void *op_error(Op *op, const char *fmt, ...) {
     va_list args;
     char words[512];
     va_start(args, fmt);
-    vsnprintf(words, sizeof words, fmt, args);
+    c_vsnprintf(words, sizeof words, fmt, args);
     va_end(args);
     return g_error(op->g, "%s", words);
 }

@@ -9,9 +9,9 @@
 // DynamicQuantizeLSTM, of ONNX Runtime's quantiser: weights are bytes [directions, in, gates] with scales; they become floats once. What ONNX Runtime does besides, round input and
 // state to bytes before each product, is not done: results are nearer to those of the model before it.
 #include "graph/op/quant.h"
+#include "lang/c_text.h"
 
 #include <string.h>
-#include <strings.h>
 
 typedef enum Cell { RNN, GRU, LSTM } Cell;
 enum { QUANTISED_LSTM = LSTM + 1 };           // a row's
@@ -227,7 +227,7 @@ static bool functions(Rnn *m, int directions) {
         const char *name = names != NULL ? names[i] : defaults[m->cell][i % each];
         const Activation *found = NULL;
         for (size_t k = 0; k < sizeof activations / sizeof *activations; k++)
-            if (strcasecmp(activations[k].name, name) == 0) found = &activations[k];
+            if (c_strcasecmp(activations[k].name, name) == 0) found = &activations[k];
         if (found == NULL) return op_error(op, "attribute `activations` has `%s` among its names", name), false;
         Activation *f = &m->f[i / each][i % each];
         *f = *found;

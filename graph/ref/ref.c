@@ -8,6 +8,7 @@
 // operation that makes them has run. What the model was assumed to satisfy (requires) is checked as soon as it is known.
 
 #include "graph/ref/internal.h"
+#include "lang/c_text.h"
 
 #include "graph/internal.h"
 
@@ -20,7 +21,7 @@ bool run_fail(Run *r, const char *fmt, ...) {
     char words[512];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(words, sizeof words, fmt, args);
+    c_vsnprintf(words, sizeof words, fmt, args);
     va_end(args);
     if (r->error) snprintf(r->error, r->error_size, "%s%s%s", r->from ? r->from : "", r->from ? ": " : "", words);
     return false;

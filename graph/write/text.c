@@ -2,6 +2,7 @@
 // innermost loop that it depends on; the rest is written where it is used.
 
 #include "graph/write/internal.h"
+#include "lang/c_text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -77,8 +78,8 @@ static void put_num(Buf *to, GNum v, Elem elem) {
     else {
         char t[64];
         for (int digits = 6; digits <= 17; digits++) {
-            snprintf(t, sizeof t, "%.*g", digits, v.f);
-            double same = strtod(t, NULL);
+            c_snprintf(t, sizeof t, "%.*g", digits, v.f);
+            double same = c_strtod(t, NULL);
             if (same == v.f || (elem != EL_f64 && ((float)same == (float)v.f || digits >= 9))) break;
         }
         buf_puts(to, t);

@@ -5,6 +5,7 @@
 // elements with other dimensions, it gets a `reshape`, which costs nothing.
 
 #include "graph/write/write.h"
+#include "lang/c_text.h"
 
 #include "graph/stages.h"
 #include "graph/write/program.h"
@@ -203,7 +204,7 @@ static void put_element(Buf *to, const Node *n, uint64_t i) {
     else if (v.f > 1.7e308 || v.f < -1.7e308) buf_puts(to, v.f < 0 ? "-inf" : "inf");
     else {
         char t[40];
-        snprintf(t, sizeof t, n->elem == EL_f64 ? "%.17g" : "%.9g", v.f);
+        c_snprintf(t, sizeof t, n->elem == EL_f64 ? "%.17g" : "%.9g", v.f);
         buf_puts(to, t);
         if (!strpbrk(t, ".e")) buf_puts(to, ".0");
     }

@@ -17,6 +17,7 @@
 // Bounds (eval/bound.c) ride beside the values when somebody asks for them: an f64 tile of the same axes
 // that says how far another correct implementation may be, to first order; none means exactly equal.
 
+#include "lang/c_text.h"
 #include "lower/eval/eval.h"
 
 #include <stdarg.h>
@@ -28,9 +29,9 @@
 static char *words(const char *fmt, va_list args) {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, fmt, args);
+    int n = c_vsnprintf(NULL, 0, fmt, args);
     char *p = malloc((size_t)n + 1);
-    if (p) vsnprintf(p, (size_t)n + 1, fmt, again);
+    if (p) c_vsnprintf(p, (size_t)n + 1, fmt, again);
     va_end(again);
     return p;
 }

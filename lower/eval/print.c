@@ -6,6 +6,7 @@
 //
 // Program 0 prints, unless the options say otherwise. What machine code prints, an element a line, comes out alike: runtime/prints.c.
 
+#include "lang/c_text.h"
 #include "lower/eval/eval.h"
 
 #include <inttypes.h>
@@ -21,7 +22,7 @@ static void number(const Type *t, const void *data, int64_t lane, char text[PRIN
     else if (t->elem == EL_u64)             snprintf(text, PRINT_CELL, "%" PRIu64, (uint64_t)imm);
     else if (!elem_is_float((Elem)t->elem)) snprintf(text, PRINT_CELL, "%" PRId64, imm);
     else {
-        snprintf(text, PRINT_CELL, "%.*g", print_digits((Elem)t->elem), x);
+        c_snprintf(text, PRINT_CELL, "%.*g", print_digits((Elem)t->elem), x);
         print_point(text);
     }
 }

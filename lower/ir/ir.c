@@ -10,6 +10,7 @@
 // well, and a tile's axes are kept sorted by id, so that equal types are equal arrays. ir_number
 // gives new ids, in print order, and therefore sorts every type anew.
 
+#include "lang/c_text.h"
 #include "lower/ir/ir.h"
 
 #include <string.h>
@@ -74,7 +75,7 @@ void fn_note(Fn *f, Span at, const char *fmt, ...) {
     char text[256];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    c_vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     for (uint32_t i = 0; i < f->notes.n; i++)
         if (f->notes.at[i].at.lo == at.lo && strcmp(f->notes.at[i].text, text) == 0) return;

@@ -9,9 +9,9 @@
 //
 // The first mistake is reported and ends the reading: this is text between passes, not a language.
 
+#include "lang/c_text.h"
 #include "lower/ir/text.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,12 +59,12 @@ static void wrong(Parse *p, const char *expected) {
     p->tok.kind = T_END;
 }
 
-static bool word_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
+static bool word_char(char c) { return c_isalnum((unsigned char)c) || c == '_'; }
 
 static void next(Parse *p) {
     bool fresh = false;
     while (p->p < p->end) {
-        if (isspace((unsigned char)*p->p)) fresh |= *p->p++ == '\n';
+        if (c_isspace((unsigned char)*p->p)) fresh |= *p->p++ == '\n';
         else if (p->p + 1 < p->end && p->p[0] == '/' && p->p[1] == '/') while (p->p < p->end && *p->p != '\n') p->p++;
         else break;
     }
@@ -75,7 +75,7 @@ static void next(Parse *p) {
         if (c == '%' && q < p->end && (word_char(*q))) {
             t.kind = T_VALUE;
             while (q < p->end && (word_char(*q) || *q == '.')) q++;
-        } else if (isdigit((unsigned char)c)) {
+        } else if (c_isdigit((unsigned char)c)) {
             t.kind = T_NUMBER;
             while (q < p->end && word_char(*q)) q++;
         } else if (word_char(c)) {
@@ -152,7 +152,7 @@ static Str string(Parse *p) {
 
 static Str raw_word(Parse *p) {                            // a const's number: everything up to white space
     const char *q = p->tok.at;
-    while (q < p->end && !isspace((unsigned char)*q)) q++;
+    while (q < p->end && !c_isspace((unsigned char)*q)) q++;
     Str s = {p->tok.at, (size_t)(q - p->tok.at)};
     if (!s.n) wrong(p, "a number");
     if (!p->bad) p->p = q;
@@ -567,7 +567,7 @@ static int64_t number_of(Elem e, Str s) {
     if (!elem_is_float(e)) return strtoll(text, NULL, 10);
     if (strncmp(text, "nan:", 4) == 0) return (int64_t)strtoull(text + 4, NULL, 16);
     if (strcmp(text, "nan") == 0) return INT64_C(0x7ff8000000000000);
-    x = strtod(text, NULL);
+    x = c_strtod(text, NULL);
     memcpy(&imm, &x, sizeof imm);
     return imm;
 }

@@ -19,9 +19,9 @@
 // results' types. Regions follow in braces, arguments before each. A value with a name in the source
 // is %name.id. Numbers of floats are the shortest that read back exactly.
 
+#include "lang/c_text.h"
 #include "lower/ir/text.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -114,7 +114,7 @@ static void put_val(const Val *v, Buf *out) {
     size_t start = out->n;
     for (uint32_t i = 0; v->name && i < v->name->n; i++) {       // `:D` is an axis's name too
         char c = v->name->s[i];
-        if (isalnum((unsigned char)c) || c == '_') buf_putc(out, c);
+        if (c_isalnum((unsigned char)c) || c == '_') buf_putc(out, c);
     }
     buf_printf(out, "%s%u", out->n > start ? "." : "", v->id);
 }
@@ -168,9 +168,8 @@ static void put_float(double v, Buf *out) {
     if (isinf(v)) { buf_puts(out, v < 0 ? "-inf" : "inf"); return; }
     char text[40];
     for (int digits = 6; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        double back;
-        if (sscanf(text, "%lf", &back) == 1 && back == v) break;
+        c_snprintf(text, sizeof text, "%.*g", digits, v);
+        if (c_strtod(text, NULL) == v) break;
     }
     buf_puts(out, text);
 }

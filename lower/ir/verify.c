@@ -7,6 +7,7 @@
 // the axes of types that dominate their use, axes sorted. The rest is one function an op, check_<op>,
 // named by the row: a new row without its rules is a link error.
 
+#include "lang/c_text.h"
 #include "lower/ir/verify.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@ void problem(Check *c, const char *fmt, ...) {
     char words[400];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(words, sizeof words, fmt, args);
+    c_vsnprintf(words, sizeof words, fmt, args);
     va_end(args);
     c->problems++;
     if (!c->out) return;

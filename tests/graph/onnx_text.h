@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/c_text.h"
 #include "onnx.pb-c.h"
 
 #define PUSH(list, count, item) ((list) = realloc((list), sizeof *(list) * ((count) + 1)), (list)[(count)++] = (item))
@@ -99,8 +100,8 @@ static Onnx__TensorProto *text_tensor(OnnxText *t) {
     }
     for (char *w; (w = text_word(t)) != NULL; free(w)) {
         int type = p->data_type;
-        if (type == 1) PUSH(p->float_data, p->n_float_data, strtof(w, NULL));
-        else if (type == 11) PUSH(p->double_data, p->n_double_data, strtod(w, NULL));
+        if (type == 1) PUSH(p->float_data, p->n_float_data, (float)c_strtod(w, NULL));
+        else if (type == 11) PUSH(p->double_data, p->n_double_data, c_strtod(w, NULL));
         else if (type == 7) PUSH(p->int64_data, p->n_int64_data, strtoll(w, NULL, 10));
         else if (type == 12 || type == 13) PUSH(p->uint64_data, p->n_uint64_data, strtoull(w, NULL, 10));
         else PUSH(p->int32_data, p->n_int32_data, (int32_t)strtol(w, NULL, 0));
@@ -148,9 +149,9 @@ static void text_attribute(OnnxText *t, char *name, Onnx__NodeProto *n) {
             bool real = strpbrk(w, ".einf") != NULL;
             if (list && real) a->type = 6;
             if (!list) a->type = real ? 1 : 2;
-            if (list && real) PUSH(a->floats, a->n_floats, strtof(w, NULL));
+            if (list && real) PUSH(a->floats, a->n_floats, (float)c_strtod(w, NULL));
             else if (list) PUSH(a->ints, a->n_ints, strtoll(w, NULL, 10));
-            else if (real) a->f = strtof(w, NULL), a->has_f = true;
+            else if (real) a->f = (float)c_strtod(w, NULL), a->has_f = true;
             else a->i = strtoll(w, NULL, 10), a->has_i = true;
             if (!list || !text_take(t, ",")) { free(w); break; }
         }

@@ -1,0 +1,13 @@
+# What TKC writes of FILE, each stage, is the same in the locale of a decimal comma.
+set(comma ${CMAKE_COMMAND} -E env LD_PRELOAD=${COMMA} LOCPATH=${LOCPATH} TK_LOCALE=${TK_LOCALE})
+foreach(stage ast typed tile llvm ptx html)
+    execute_process(COMMAND ${TKC} ${FILE} --emit=${stage} OUTPUT_VARIABLE plain RESULT_VARIABLE status)
+    execute_process(COMMAND ${comma} ${TKC} ${FILE} --emit=${stage} OUTPUT_VARIABLE other)
+    if(other MATCHES "^skipped: ")
+        message("${other}")
+        return()
+    endif()
+    if(status OR NOT plain STREQUAL other)
+        message(FATAL_ERROR "--emit=${stage} of ${FILE} differs (${status})")
+    endif()
+endforeach()
