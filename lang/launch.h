@@ -137,6 +137,11 @@ void    launch_solve_guards(const LaunchInfo *info, int64_t *dims, bool *known, 
 void    launch_print(const LaunchInfo *info, Buf *out);       // as `// tk: ...` comment lines
 // launch_read.c: what such lines at the head of `text` say, an entry each, up to `max`. -1: one is wrong, err says which.
 int     launch_read(Session *s, const char *text, size_t n, const LaunchInfo **out, int max, Buf *err);
+// launch_check.c: of what was read from a file. Every number that something is counted or indexed by is what it may be.
+enum { LAUNCH_MAX_STEPS = 2048, LAUNCH_MAX_SLOTS = 1024, LAUNCH_MAX_GUARDS = 1024, LAUNCH_MAX_NAME = 4096, LAUNCH_MAX_SMEM = 1 << 24 };
+bool    launch_counts_ok(const LaunchInfo *info);              // before its arrays are there
+bool    launch_valid(const LaunchInfo *info);
+bool    launch_alike(const LaunchInfo *a, const LaunchInfo *b);    // the same parameters and dimensions, in the same order
 char   *launch_expr_text(Arena *a, const LaunchInfo *info, LExpr e);   // "cdiv(M, 128) * cdiv(N, 256)"
 
 #endif

@@ -6,10 +6,12 @@
 //
 // An expression has the operators of the table in launch.c, with C's precedence; a name in it is that of a scalar
 // parameter, else of a dimension, which is new if it was not there before. What stands behind ` -- ` are words.
-// Lines that say nothing of a launch (`value`) are passed over. A line that is otherwise wrong is an error with its number.
+// Lines that say nothing of a launch (`value`) are passed over. A line that is otherwise wrong is an error with its number; so is a
+// kernel whose lines do not make a launch together (launch_check.c).
 #include "lang/c_text.h"
 #include "lang/launch.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -71,8 +73,9 @@ static int64_t integer(HeadReader *r, int64_t low, int64_t high) {
     if (r->p < r->end && *r->p == '-') text[n++] = *r->p++;
     while (r->p < r->end && c_isdigit((unsigned char)*r->p) && n < sizeof text - 1) text[n++] = *r->p++;
     text[n] = 0;
+    errno = 0;
     long long v = strtoll(text, &stop, 10);
-    if (stop == text || *stop || v < low || v > high) wrong(r, "a number");
+    if (stop == text || *stop || errno || v < low || v > high) wrong(r, "a number");
     return v;
 }
 
@@ -319,18 +322,28 @@ static void blocks_line(HeadReader *r) {
     else if (take(r, ", early")) info->early = INT_MAX;
 }
 
+static void line_end(HeadReader *r) {
+    space(r);
+    if (r->p != r->end) wrong(r, "the end of the line");
+}
+
 static void line_of(HeadReader *r) {
-    if (take(r, "kernel")) kernel_line(r);
-    else if (r->info == NULL) return;
-    else if (take(r, "param")) param_line(r);
+    if (r->info == NULL) return;
+    if (take(r, "param")) param_line(r);
     else if (take(r, "dim")) dim_line(r);
     else if (take(r, "guard")) guard_line(r, r->info->guards, &r->info->nguards);
     else if (take(r, "fact")) guard_line(r, r->info->facts, &r->info->nfacts);
     else if (take(r, "slot")) slot_line(r);
     else if (take(r, "blocks")) blocks_line(r);
     else return;                                                // check: as the types say; value, programs
-    space(r);
-    if (r->p != r->end) wrong(r, "the end of the line");
+    line_end(r);
+}
+
+// The kernel that is over. Without blocks nothing launches it.
+static void finish(HeadReader *r) {
+    if (r->info == NULL || !r->info->blocks.n || launch_valid(r->info)) return;
+    buf_printf(r->err, "line %d: what the head says of the kernel `%s` before it is not a launch", r->line, r->info->kernel->s);
+    longjmp(r->wrong, 1);
 }
 
 int launch_read(Session *s, const char *text, size_t n, const LaunchInfo **out, int max, Buf *err) {
@@ -348,11 +361,13 @@ int launch_read(Session *s, const char *text, size_t n, const LaunchInfo **out, 
         if ((size_t)(r->end - p) >= sizeof mark - 1 && memcmp(p, mark, sizeof mark - 1) == 0) {
             const LaunchInfo *before = r->info;
             r->p = p + sizeof mark - 1;
-            line_of(r);
+            if (take(r, "kernel")) finish(r), kernel_line(r), line_end(r);
+            else line_of(r);
             if (r->info != before && count == max) break;
             if (r->info != before) out[count++] = r->info;
         }
         p = stop + (stop < end);
     }
+    finish(r);
     return count;
 }

@@ -17,6 +17,7 @@ typedef VEC(Artifact) ArtifactList;
 bool artifact_make(Session *s, const TKernel *k, const CompileOptions *opt, uint32_t given, ArtifactList *list, Buf *err);
 bool artifact_is(const char *bytes, size_t n);
 void artifact_write(Session *s, const Artifact *list, int n, const Target *target, Buf *out);
+void artifact_wrap(const Target *target, const char *body, size_t n, Buf *out);      // head and checksum before what it holds
 // How many; the list lives in the session. -1: err says why.
 int  artifact_read(Session *s, const char *name, const char *bytes, size_t n, Artifact **out, Buf *err);
 

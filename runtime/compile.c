@@ -30,6 +30,7 @@ typedef struct Variant {
     DeviceModule *module;
     DeviceKernel  kernel;
     bool          tried;
+    char         *why;                   // what was said when it could not be made, or NULL
 } Variant;
 
 struct Compiled {
@@ -84,7 +85,7 @@ void runtime_free(Runtime *rt) {
     for (Known *x = rt->known, *next; x; x = next) { next = x->next; free(x); }
     for (Compiled *c = rt->cache, *next; c; c = next) {
         next = c->next;
-        for (int i = 0; i < 2; i++) forget_fetched(&c->variant[i]);
+        for (int i = 0; i < 2; i++) forget_fetched(&c->variant[i]), free(c->variant[i].why);
         for (int i = 0; i < 2; i++)
             if (c->variant[i].module && (i == 0 || c->variant[1].module != c->variant[0].module))
                 rt->device->ops->unload(rt->device, c->variant[i].module);
@@ -230,7 +231,7 @@ static const LaunchInfo *from_disk(Runtime *rt, const Compiled *c, bool general,
     // wants to see it done
     if (rt->opt.compile.verify || rt->opt.compile.after || rt->opt.compile.dump_dir || rt->opt.compile.timing) return NULL;
     disk_key(rt, c, general, &key);
-    const LaunchInfo *info = artifact_get(rt->session, &key, ptx);
+    const LaunchInfo *info = artifact_get(rt->session, &key, c->eval->launch, ptx);
     buf_free(&key);
     return info;
 }
@@ -252,14 +253,34 @@ static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const 
     return true;
 }
 
+// The launcher puts as many parameters, each as large, as the code reads: else it would read what follows them.
+static bool takes_slots(Device *d, const LaunchInfo *info, const DeviceKernel *k, Buf *err) {
+    if (!d->ops->takes) return true;
+    uint32_t *size = checked_alloc(sizeof *size * ((size_t)info->nslots + 1));
+    for (int i = 0; i < info->nslots; i++) size[i] = info->slots[i].size;
+    bool fine = d->ops->takes(d, k, size, info->nslots);
+    if (!fine) buf_printf(err, "the code of `%s` takes other machine parameters than the file says", info->entry);
+    free(size);
+    return fine;
+}
+
+static bool load_checked(Runtime *rt, Variant *v, const LaunchInfo *info, const Buf *code, Buf *err) {
+    bool fine = load_variant(rt, v, info, code, err) && takes_slots(rt->device, info, &v->kernel, err);
+    if (fine) return true;
+    if (v->module) rt->device->ops->unload(rt->device, v->module);
+    v->module = NULL;
+    v->info = NULL;
+    return false;
+}
+
 // Machine code where the device takes it, else the PTX, which the driver may compile for a newer one.
 static bool load_made(Runtime *rt, const Artifact *a, Variant *v, bool general, Buf *err) {
     Buf cubin = {.p = (char *)(uintptr_t)a->cubin[general].p, .n = a->cubin[general].n},
         ptx = {.p = (char *)(uintptr_t)a->ptx[general].p, .n = a->ptx[general].n}, none = {0};
-    bool fine = rt->device->ops->loads_on_threads && cubin.n && load_variant(rt, v, a->info[general], &cubin, &none);
+    bool fine = rt->device->ops->loads_on_threads && cubin.n && load_checked(rt, v, a->info[general], &cubin, &none);
     buf_free(&none);
     v->tried = true;
-    return fine || load_variant(rt, v, a->info[general], &ptx, err);
+    return fine || load_checked(rt, v, a->info[general], &ptx, err);
 }
 
 static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf *err) {
@@ -505,16 +526,29 @@ bool compiled_tried(const Compiled *c, bool general) {
     return c->variant[general].tried || (general && fast && fast->general);        // both stand in one module
 }
 
+// What was said of it, each time that it is asked for.
+static void refused_before(const Compiled *c, const Variant *v, Buf *err) {
+    if (err->n) return;
+    if (v->why) buf_puts(err, v->why);
+    else buf_printf(err, "`%s` did not compile", compiled_launch(c)->kernel->s);
+}
+
 bool compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err) {
     Variant *fast = &c->variant[0], *v = &c->variant[general];
     if (general && !v->tried && fast->info && fast->info->general) {           // both stand in one module
         v->tried = true;
         v->module = fast->module;
-        if (rt->device->ops->find(rt->device, v->module, fast->info->general->entry, &v->kernel, err))
+        if (rt->device->ops->find(rt->device, v->module, fast->info->general->entry, &v->kernel, err) &&
+            (!c->made || takes_slots(rt->device, fast->info->general, &v->kernel, err)))
             v->info = fast->info->general;
     }
-    if (!v->tried && !make_variant(rt, c, v, general, err)) return false;
-    if (!v->info) { if (!err->n) buf_printf(err, "`%s` did not compile", c->typed->name->s); return false; }
+    if (!v->tried) {
+        Buf why = {0};
+        if (!make_variant(rt, c, v, general, &why)) v->info = NULL;
+        if (!v->info && why.n) v->why = copy_text(why.p, why.n);
+        buf_free(&why);
+    }
+    if (!v->info) return refused_before(c, v, err), false;
     *info = v->info;
     *k = v->kernel;
     return true;

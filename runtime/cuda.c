@@ -302,6 +302,17 @@ static bool cuda_find(Device *d, DeviceModule *m, const char *entry, DeviceKerne
     return true;
 }
 
+// Drivers since CUDA 12.4 say what an entry takes.
+static bool cuda_takes(Device *d, const DeviceKernel *k, const uint32_t *sizes, int n) {
+    Cuda *c = cuda_use(d);
+    CuFunction f = ((const Function *)k->handle)->f;
+    size_t at, size;
+    if (!c->cu.param_info) return true;
+    for (int i = 0; i < n; i++)
+        if (c->cu.param_info(f, (size_t)i, &at, &size) != CU_OK || size != sizes[i]) return false;
+    return c->cu.param_info(f, (size_t)n, &at, &size) != CU_OK;
+}
+
 // ---- launching -----------------------------------------------------------------------------------
 
 static bool allow_smem(Cuda *c, const DeviceLaunch *l, Function *fn, Buf *err) {
@@ -472,7 +483,7 @@ const DeviceOps cuda_ops = {
     .name = "cuda", .meaning = "a GPU, through the driver", .runs_ptx = true, .loads_on_threads = true,
     .open = cuda_open, .start = cuda_start, .close = cuda_close, .alloc = cuda_alloc, .free = cuda_free, .write = cuda_write, .read = cuda_read,
     .pin = cuda_pin, .unpin = cuda_unpin, .stage_make = cuda_stage_make, .stage_room = cuda_stage_room, .stage_send = cuda_stage_send, .stage_fetch = cuda_stage_fetch, .stage_free = cuda_stage_free,
-    .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .launch = cuda_launch,
+    .fill = cuda_fill, .host = cuda_host, .load = cuda_load, .unload = cuda_unload, .find = cuda_find, .takes = cuda_takes, .launch = cuda_launch,
     .ready = cuda_ready_, .launch_on = cuda_launch_on,
     .graph_make = cuda_graph_make, .graph_launch = cuda_graph_launch, .graph_set = cuda_graph_set, .graph_free = cuda_graph_free,
     .tensor_map = cuda_map, .sync = cuda_sync, .mark = cuda_mark, .between = cuda_between,

@@ -104,6 +104,7 @@ typedef struct CuKernelNode {
     X(module_function, cuModuleGetFunction,            "11.0", (CuFunction *, CuModule, const char *)) \
     X(function_attr,   cuFuncGetAttribute,             "11.0", (int *, int attribute, CuFunction)) \
     X(function_set,    cuFuncSetAttribute,             "11.0", (CuFunction, int attribute, int value)) \
+    X(param_info,      cuFuncGetParamInfo,             "12.4", (CuFunction, size_t index, size_t *offset, size_t *size)) \
     X(launch,          cuLaunchKernel,                 "11.0", (CuFunction, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned smem, CuStream, void **params, void **extra)) \
     X(event_create,    cuEventCreate,                  "11.0", (CuEvent *, unsigned flags)) \
     X(event_destroy,   cuEventDestroy_v2,              "11.0", (CuEvent)) \

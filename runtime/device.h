@@ -108,6 +108,8 @@ typedef struct DeviceOps {
     DeviceModule *(*load)(Device *d, const char *code, size_t n, Buf *log, Buf *err);
     void      (*unload)(Device *d, DeviceModule *m);
     bool      (*find)(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err);
+    // Does the code take n parameters of these sizes? NULL, or true: the device does not know.
+    bool      (*takes)(Device *d, const DeviceKernel *k, const uint32_t *sizes, int n);
     bool      (*launch)(Device *d, const DeviceLaunch *l, Buf *err);             // may return before it has run
     // On a stream of the caller's, for launches that `ready` was asked of once: from any thread, without memory, without a
     // lock. NULL in a row: there are no streams.

@@ -139,6 +139,14 @@ static bool emu_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel
     return true;
 }
 
+static bool emu_takes(Device *d, const DeviceKernel *k, const uint32_t *sizes, int n) {
+    (void)d;
+    const EmuKernel *e = emu_find_kernel(k->module->emu, k->handle);
+    bool fine = e && e->n_params == (uint32_t)n;
+    for (int i = 0; fine && i < n; i++) fine = e->params[i].size == sizes[i];
+    return fine;
+}
+
 // An assertion that fails prints its words, then traps.
 static void fault_text(const EmuFault *f, const char *assertion, Buf *err) {
     const char *file = f->file && strncmp(f->file, "./", 2) == 0 ? f->file + 2 : f->file;
@@ -229,6 +237,6 @@ static bool emu_between(Device *d, int i, int j, double *us, Buf *err) {
 const DeviceOps emu_ops = {
     .name = "emu", .meaning = "the GPU's PTX, on the CPU, with checked memory", .runs_ptx = true,
     .open = emu_open, .close = emu_close, .alloc = emu_alloc_, .free = emu_free_, .write = emu_write_, .read = emu_read_,
-    .fill = emu_fill_, .host = emu_host_, .load = emu_load_, .unload = emu_unload_, .find = emu_find, .launch = emu_launch_,
+    .fill = emu_fill_, .host = emu_host_, .load = emu_load_, .unload = emu_unload_, .find = emu_find, .takes = emu_takes, .launch = emu_launch_,
     .tensor_map = emu_map, .sync = emu_sync, .mark = emu_mark, .between = emu_between,
 };

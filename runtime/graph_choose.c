@@ -143,8 +143,12 @@ static int64_t number(Words *w, int64_t least, int64_t most) {
 }
 
 static void get_schedule(Words *w, Schedule *s) {
-    for (int i = 0; i < schedule_field_count; i++)
-        *(int *)(void *)((char *)s + schedule_fields[i].offset) = (int)number(w, 0, schedule_fields[i].most);
+    for (int i = 0; i < schedule_field_count; i++) {
+        const ScheduleField *f = &schedule_fields[i];
+        int64_t v = number(w, 0, f->most);
+        if (v && schedule_refuses(f->name, strlen(f->name), v)) w->bad = true, v = 0;
+        *(int *)(void *)((char *)s + f->offset) = (int)v;
+    }
 }
 
 static int get_values(Words *w, SemaValue *v, int most, bool chosen) {
@@ -155,7 +159,7 @@ static int get_values(Words *w, SemaValue *v, int most, bool chosen) {
         if (v[i].is_type) v[i].elem = (Elem)number(w, 0, EL_COUNT - 1);
         else v[i].ival = number(w, INT64_MIN, INT64_MAX);
     }
-    return n;
+    return w->bad ? 0 : n;
 }
 
 static SemaValue *copied(const SemaValue *v, int n);

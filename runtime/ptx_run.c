@@ -394,6 +394,14 @@ static bool run_head(Device *dev, const DeviceKernel *code, const LaunchInfo *in
     return ok;
 }
 
+// The head may be edited, and the code below it: both say which machine parameters there are.
+static bool head_fits(const LaunchInfo *info, const EmuKernel *k, Buf *err) {
+    bool fits = k->n_params == (uint32_t)info->nslots;
+    for (int i = 0; fits && i < info->nslots; i++) fits = k->params[i].size == info->slots[i].size;
+    if (!fits) buf_printf(err, "the entry `%s` takes other machine parameters than its head says; --grid and --block launch it without one", k->name);
+    return fits;
+}
+
 // ---- both ----------------------------------------------------------------------------------------
 
 bool ptx_run(const PtxFile *f, Device *dev, const PtxLaunch *launch, RunArg *args, int nargs, RunResult *result, Buf *err) {
@@ -406,7 +414,7 @@ bool ptx_run(const PtxFile *f, Device *dev, const PtxLaunch *launch, RunArg *arg
     Buf words = {0};
     DeviceModule *m = dev->ops->load(dev, f->text, f->n, NULL, &words);
     bool ok = m && dev->ops->find(dev, m, k->name, &code, &words) &&
-              (info ? run_head(dev, &code, info, args, nargs, result, &words) : run_raw(f, dev, &code, k, launch, args, nargs, result, &words));
+              (info ? head_fits(info, k, &words) && run_head(dev, &code, info, args, nargs, result, &words) : run_raw(f, dev, &code, k, launch, args, nargs, result, &words));
     for (int i = 0; ok && i < result->n; i++)
         if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, &words);
     if (!ok) ptx_place(f->path, strncmp(words.p, refused, sizeof refused - 1) == 0 ? words.p + sizeof refused - 1 : words.p, err);

@@ -106,7 +106,8 @@ static bool again(const Asked *q, const TuneResult *r, Choice *out) {
     if (q->of.nset) memcpy(values, q->of.set, sizeof *values * (size_t)q->of.nset);
     for (int i = 0; i < t.n; i++) {
         int *word = schedule_field(&out->schedule, t.at[i].name, strlen(t.at[i].name), &most);
-        if (word && t.at[i].value <= most && t.at[i].value >= 0) *word = (int)t.at[i].value;
+        bool takes = word && (t.at[i].value == 0 || !schedule_refuses(t.at[i].name, strlen(t.at[i].name), t.at[i].value));
+        if (takes) *word = (int)t.at[i].value;
         else if (word) return false;
         else
             values[q->of.nset + names++] = (SemaValue){

@@ -134,6 +134,9 @@ int main(void) {
     symbol("cuEventCreate", TEXT(cuEventCreate));
     symbol("cuEventRecord", TEXT(cuEventRecord));
     symbol("cuFuncGetAttribute", TEXT(cuFuncGetAttribute));
+#if CUDA_VERSION >= 12040
+    symbol("cuFuncGetParamInfo", TEXT(cuFuncGetParamInfo));
+#endif
     symbol("cuFuncSetAttribute", TEXT(cuFuncSetAttribute));
     printf("cuda.h %d agrees with us in all but %d symbols\n", CUDA_VERSION, wrong);
     return wrong != 0;
