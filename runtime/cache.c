@@ -7,6 +7,11 @@
 // displace each other. Files appear whole: they are written under another name and renamed. Each hit sets the file's time,
 // by which the bound removes the oldest. Processes need no lock: a file that another one removes while it is read stays
 // readable, and whoever writes the same key writes the same bytes.
+//
+// An entry is code that will run, so the folder has to be the user's own, and nobody else may write it: else there is no cache
+// (cache_refused). It is opened once and looked at by its descriptor, and entries are opened in it: regular files of the
+// user's, no links, no pipes. So nothing that another user puts there, before or meanwhile, is taken or waited for.
+#define _GNU_SOURCE                                      // O_PATH
 
 #include "lang/c_text.h"
 #include "runtime/cache.h"
@@ -27,7 +32,7 @@
 enum { DEFAULT_MIB = 256, STALE_SECONDS = 3600 };
 #define ENDING ".art"
 #define UNFINISHED "writing-"
-#define MEASURED "/measured"
+#define MEASURED "measured"
 
 typedef struct Head { char magic[8]; uint64_t key, bytes, checksum; } Head;
 static const char magic[8] = "tkcart2";
@@ -80,26 +85,76 @@ static uint64_t bound(void) {
     return (uint64_t)(n > 1 << 20 ? 1 << 20 : n) << 20;
 }
 
-// The folder of this key's file.
-static bool section(const Buf *key, Buf *path) {
-    if (!cache_folder(path)) return false;
-    if (key->n >= strlen(CACHE_MEASURED) && memcmp(key->p, CACHE_MEASURED, strlen(CACHE_MEASURED)) == 0)
-        buf_puts(path, MEASURED);
-    return true;
+static bool private(const struct stat *st) { return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0; }
+
+// The folder, to look for files in; -1: there is none, or it is not the user's own. errno says which: EPERM.
+static int own_folder(int at, const char *path, int follow) {
+    struct stat st;
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | follow);
+    if (fd < 0 || (fstat(fd, &st) == 0 && private(&st))) return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
 }
 
-static bool path_of(const Buf *key, Buf *path) {
-    if (!section(key, path)) return false;
-    buf_printf(path, "/%016llx%016llx" ENDING, (unsigned long long)hash(UINT64_C(0xcbf29ce484222325), key->p, key->n),
+static bool make_folder(const char *path) {
+    Buf part = {0};
+    for (const char *p = path; *p; p++) {
+        if (*p == '/' && part.n) mkdir(part.p, 0777);
+        buf_putc(&part, *p);
+    }
+    buf_free(&part);
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
+}
+
+// `below`: "" or MEASURED, whose folder is made where that is wanted.
+static int folder_open(const char *below, bool make) {
+    Buf path = {0};
+    int fd = -1;
+    if (cache_folder(&path) && (!make || make_folder(path.p))) fd = own_folder(AT_FDCWD, path.p, 0);
+    buf_free(&path);
+    if (fd < 0 || !*below) return fd;
+    if (make) mkdirat(fd, below, 0700);
+    int in = own_folder(fd, below, O_NOFOLLOW);
+    close(fd);
+    return in;
+}
+
+bool cache_refused(void) {
+    Buf path = {0};
+    int fd = cache_folder(&path) ? own_folder(AT_FDCWD, path.p, 0) : 0;
+    bool refused = fd < 0 && errno == EPERM;
+    if (fd > 0) close(fd);
+    buf_free(&path);
+    return refused;
+}
+
+// The folder of this key's file.
+static const char *section(const Buf *key) {
+    bool measured = key->n >= strlen(CACHE_MEASURED) && memcmp(key->p, CACHE_MEASURED, strlen(CACHE_MEASURED)) == 0;
+    return measured ? MEASURED : "";
+}
+
+static void name_of(const Buf *key, Buf *name) {
+    buf_printf(name, "%016llx%016llx" ENDING, (unsigned long long)hash(UINT64_C(0xcbf29ce484222325), key->p, key->n),
                (unsigned long long)hash(UINT64_C(0x9e3779b97f4a7c15), key->p, key->n));
-    return true;
+}
+
+// An entry to be read: never a link, a pipe or another user's.
+static int entry_open(int folder, const char *name) {
+    struct stat st;
+    int fd = folder >= 0 ? openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY) : -1;
+    if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && private(&st))) return fd;
+    close(fd);
+    return -1;
 }
 
 // The file's head and rest; false when it is not what it says it is.
 static bool read_file(int fd, Head *h, char **rest) {
     struct stat st;
+    uint64_t most = bound() > (uint64_t)DEFAULT_MIB << 20 ? bound() : (uint64_t)DEFAULT_MIB << 20;
     *rest = NULL;
-    if (fstat(fd, &st) || st.st_size < (off_t)sizeof *h || !file_get(fd, h, sizeof *h)) return false;
+    if (fstat(fd, &st) || st.st_size < (off_t)sizeof *h || (uint64_t)st.st_size > most || !file_get(fd, h, sizeof *h)) return false;
     uint64_t size = (uint64_t)st.st_size - sizeof *h;
     if (memcmp(h->magic, magic, sizeof magic) || h->key > size || h->bytes != size - h->key) return false;
     *rest = malloc(size + 1);
@@ -107,33 +162,35 @@ static bool read_file(int fd, Head *h, char **rest) {
 }
 
 bool cache_get(const Buf *key, Buf *out) {
-    Buf   path = {0};
+    Buf   name = {0};
     Head  h;
     char *rest = NULL;
-    int   fd = path_of(key, &path) ? open(path.p, O_RDONLY | O_CLOEXEC) : -1;
+    name_of(key, &name);
+    int   folder = folder_open(section(key), false), fd = entry_open(folder, name.p);
     bool  whole = fd >= 0 && read_file(fd, &h, &rest);
     bool  hit = whole && h.key == key->n && memcmp(rest, key->p, key->n) == 0;
-    if (fd >= 0 && !whole) unlink(path.p);
+    if (fd >= 0 && !whole) unlinkat(folder, name.p, 0);
     if (hit) {
         futimens(fd, NULL);
         buf_add(out, rest + h.key, h.bytes);
     }
     if (fd >= 0) close(fd);
+    if (folder >= 0) close(folder);
     free(rest);
-    buf_free(&path);
+    buf_free(&name);
     return hit;
 }
 
 // ---- the bound -----------------------------------------------------------------------------------
 
-typedef struct Entry { char *path; uint64_t bytes; struct timespec used; bool unfinished; } Entry;
-typedef struct Listing { Entry *at; int n, cap; uint64_t bytes; } Listing;
+typedef struct Entry { char *name; uint64_t bytes; struct timespec used; bool unfinished; } Entry;
+typedef struct Listing { int folder; Entry *at; int n, cap; uint64_t bytes; } Listing;
 
 static void list_files(Listing *l, const char *below) {
-    Buf  folder = {0};
-    bool there = cache_folder(&folder);
-    buf_puts(&folder, below);
-    DIR *d = there ? opendir(folder.p) : NULL;
+    l->folder = folder_open(below, false);
+    int  again = l->folder >= 0 ? openat(l->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *d = again >= 0 ? fdopendir(again) : NULL;
+    if (again >= 0 && !d) close(again);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         bool unfinished = strncmp(e->d_name, UNFINISHED, strlen(UNFINISHED)) == 0;
         struct stat st;
@@ -147,18 +204,16 @@ static void list_files(Listing *l, const char *below) {
             l->at = more;
             l->cap = 2 * l->cap + 64;
         }
-        Buf path = {0};
-        buf_printf(&path, "%s/%s", folder.p, e->d_name);
-        l->at[l->n++] = (Entry){path.p, (uint64_t)st.st_size, st.st_mtim, unfinished};
+        l->at[l->n++] = (Entry){copy_text(e->d_name, strlen(e->d_name)), (uint64_t)st.st_size, st.st_mtim, unfinished};
         l->bytes += (uint64_t)st.st_size;
     }
     if (d) closedir(d);
-    buf_free(&folder);
 }
 
 static void listing_free(Listing *l) {
-    for (int i = 0; i < l->n; i++) free(l->at[i].path);
+    for (int i = 0; i < l->n; i++) free(l->at[i].name);
     free(l->at);
+    if (l->folder >= 0) close(l->folder);
 }
 
 static int by_age(const void *x, const void *y) {
@@ -178,46 +233,37 @@ static void keep_bound(void) {
     list_files(&l, "");
     time_t now = time(NULL);
     for (int i = 0; i < l.n; i++)
-        if (l.at[i].unfinished && now - l.at[i].used.tv_sec > STALE_SECONDS) unlink(l.at[i].path);
+        if (l.at[i].unfinished && now - l.at[i].used.tv_sec > STALE_SECONDS) unlinkat(l.folder, l.at[i].name, 0);
     if (l.bytes > most) {
         qsort(l.at, (size_t)l.n, sizeof *l.at, by_age);
         for (int i = 0; i < l.n && l.bytes > most / 10 * 9; i++) {
             if (l.at[i].unfinished) continue;
-            unlink(l.at[i].path);
+            unlinkat(l.folder, l.at[i].name, 0);
             l.bytes -= l.at[i].bytes;
         }
     }
     listing_free(&l);
 }
 
-static bool make_folder(const char *path) {
-    Buf part = {0};
-    for (const char *p = path; *p; p++) {
-        if (*p == '/' && part.n) mkdir(part.p, 0777);
-        buf_putc(&part, *p);
-    }
-    buf_free(&part);
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
 void cache_put(const Buf *key, const Buf *bytes) {
     static atomic_uint number;
-    Buf path = {0}, folder = {0}, temp = {0};
+    Buf name = {0}, temp = {0};
     Head h = {.key = key->n, .bytes = bytes->n, .checksum = checksum(key->p, key->n, bytes->p, bytes->n)};
     memcpy(h.magic, magic, sizeof magic);
-    int fd = -1;
-    if (sizeof h + key->n + bytes->n <= bound() && path_of(key, &path) && section(key, &folder) && make_folder(folder.p)) {
-        buf_printf(&temp, "%s/" UNFINISHED "%ld-%u", folder.p, (long)getpid(), atomic_fetch_add(&number, 1));
-        fd = open(temp.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int folder = sizeof h + key->n + bytes->n <= bound() ? folder_open(section(key), true) : -1, fd = -1;
+    if (folder >= 0) {
+        name_of(key, &name);
+        buf_printf(&temp, UNFINISHED "%ld-%u", (long)getpid(), atomic_fetch_add(&number, 1));
+        fd = openat(folder, temp.p, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     }
     if (fd >= 0) {
         bool fine = file_put(fd, &h, sizeof h) && file_put(fd, key->p, key->n) && file_put(fd, bytes->p, bytes->n);
-        fine = close(fd) == 0 && fine && rename(temp.p, path.p) == 0;
-        if (!fine) unlink(temp.p);
-        else if (looks(&path, bytes->n)) keep_bound();
+        fine = close(fd) == 0 && fine && renameat(folder, temp.p, folder, name.p) == 0;
+        if (!fine) unlinkat(folder, temp.p, 0);
+        else if (looks(&name, bytes->n)) keep_bound();
     }
-    buf_free(&path);
-    buf_free(&folder);
+    if (folder >= 0) close(folder);
+    buf_free(&name);
     buf_free(&temp);
 }
 
@@ -237,29 +283,24 @@ static int clear(const char *below) {
     Listing l = {0};
     int n = 0;
     list_files(&l, below);
-    for (int i = 0; i < l.n; i++) n += unlink(l.at[i].path) == 0 && !l.at[i].unfinished;
+    for (int i = 0; i < l.n; i++) n += unlinkat(l.folder, l.at[i].name, 0) == 0 && !l.at[i].unfinished;
     listing_free(&l);
     return n;
 }
 
 int cache_clear(void) {
-    Buf folder = {0};
-    int n = clear("") + clear(MEASURED);
-    if (cache_folder(&folder)) {
-        buf_puts(&folder, MEASURED);
-        rmdir(folder.p);
+    int n = clear("") + clear(MEASURED), folder = folder_open("", false);
+    if (folder >= 0) {
+        unlinkat(folder, MEASURED, AT_REMOVEDIR);
+        close(folder);
     }
-    buf_free(&folder);
     return n;
 }
 
 bool cache_any_measured(void) {
-    Buf  folder = {0};
-    bool there = cache_folder(&folder);
-    buf_puts(&folder, MEASURED);
-    there = there && access(folder.p, R_OK) == 0;
-    buf_free(&folder);
-    return there;
+    int folder = folder_open(MEASURED, false);
+    if (folder >= 0) close(folder);
+    return folder >= 0;
 }
 
 void cache_each_measured(void (*see)(void *ctx, const Buf *bytes), void *ctx) {
@@ -269,7 +310,7 @@ void cache_each_measured(void (*see)(void *ctx, const Buf *bytes), void *ctx) {
     for (int i = 0; i < l.n; i++) {
         Head  h;
         char *rest = NULL;
-        int   fd = l.at[i].unfinished ? -1 : open(l.at[i].path, O_RDONLY | O_CLOEXEC);
+        int   fd = l.at[i].unfinished ? -1 : entry_open(l.folder, l.at[i].name);
         if (fd >= 0 && read_file(fd, &h, &rest)) {
             Buf bytes = {0};
             buf_add(&bytes, rest + h.key, h.bytes);

@@ -29,6 +29,8 @@ int main_cache(const Options *opt) {
     Buf out = {0}, folder = {0};
     if (!cache_folder(&folder)) {
         buf_puts(&out, "there is no cache: TKC_CACHE=off, or neither TKC_CACHE_DIR, XDG_CACHE_HOME nor HOME says where (or HOME is not there)\n");
+    } else if (cache_refused()) {
+        buf_printf(&out, "%s is not used: it belongs to another user, or others may write it (chmod go-w, or TKC_CACHE_DIR)\n", folder.p);
     } else if (clear) {
         int n = cache_clear();
         buf_printf(&out, "%d file%s removed from %s\n", n, n == 1 ? "" : "s", folder.p);

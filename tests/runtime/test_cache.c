@@ -189,6 +189,67 @@ static void no_room(void **state) {
     cache_clear();
 }
 
+// Whatever another user could have put there is not taken, not waited for and not removed.
+static void open_to_others(const char *path, int mode) { assert_int_equal(chmod(path, (mode_t)mode), 0); }
+
+static void as_link(const char *path, int how) {
+    char away[600];
+    (void)how;
+    snprintf(away, sizeof away, "%s.away", path);
+    assert_int_equal(rename(path, away) | symlink(away, path), 0);
+}
+
+static void as_pipe(const char *path, int how) { (void)how; assert_int_equal(unlink(path) | mkfifo(path, 0600), 0); }
+
+static void of_another(const char *path, int how) { assert_int_equal(lchown(path, (uid_t)how, (gid_t)-1), 0); }
+
+static void remove_one(const char *path, int how) { (void)how; assert_int_equal(unlink(path), 0); }
+
+static void not_ours(void **state) {
+    (void)state;
+    static const struct { void (*harm)(const char *, int); int how; bool root; } entries[] = {
+        {open_to_others, 0620, false}, {open_to_others, 0602, false}, {open_to_others, 0666, false},
+        {as_link, 0, false}, {as_pipe, 0, false}, {of_another, 12345, true},
+    };
+    const char *where = getenv("TKC_CACHE_DIR");
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        if (entries[i].root && geteuid() != 0) continue;
+        put("key", "value");
+        each_file(entries[i].harm, entries[i].how);
+        alarm(20);
+        assert_false(holds("key", "value"));
+        put("key", "other");                                         // ours takes its place
+        assert_true(holds("key", "other"));
+        cache_clear();
+        alarm(0);
+        each_file(remove_one, 0);
+    }
+    static const int modes[] = {0777, 01777, 0770, 0720, 0702};
+    put("key", "value");
+    put(CACHE_MEASURED "key", "value");
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        chmod(where, (mode_t)modes[i]);
+        assert_true(cache_refused());
+        assert_false(holds("key", "value") || holds(CACHE_MEASURED "key", "value") || cache_any_measured());
+        put("new", "value");
+        assert_int_equal(cache_use().files + cache_use().measured + cache_clear(), 0);
+        chmod(where, 0700);
+        assert_true(!cache_refused() && holds("key", "value") && !holds("new", "value"));
+    }
+    if (geteuid() == 0) {
+        of_another(where, 12345);
+        assert_true(cache_refused() && !holds("key", "value"));
+        of_another(where, 0);
+    }
+    char inner[200];
+    snprintf(inner, sizeof inner, "%s/measured", where);
+    chmod(inner, 0777);
+    assert_false(holds(CACHE_MEASURED "key", "value") || cache_any_measured());
+    chmod(inner, 0700);
+    assert_true(holds(CACHE_MEASURED "key", "value"));
+    cache_clear();
+}
+
 // Processes that write, read, clear and bound the same few keys: whatever is found is whole.
 static void processes(void **state) {
     (void)state;
@@ -270,6 +331,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hits),    cmocka_unit_test(damage),    cmocka_unit_test(bounded),
         cmocka_unit_test(no_room), cmocka_unit_test(processes), cmocka_unit_test(kernels), cmocka_unit_test(no_home),
+        cmocka_unit_test(not_ours),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
