@@ -584,6 +584,30 @@ def not_numbers(m):
 
 
 @case
+def once(m):
+    """Operands made once, of weights, by what has several results: TopK's values, places and both, along either axis, a step's last state, a split, a pool's places."""
+    def ints(*v): return m.const(np.array(v))
+    x, y = m.floats("x", ["N", 8], [5, 8]), m.floats("y", ["N", 4], [5, 4])
+    v, _ = m.node("TopK", m.weight(8, 16), ints(4), outs=2)
+    m.output(m.node("MatMul", x, v, out="values"))
+    _, at = m.node("TopK", m.weight(8, 16), ints(4), outs=2, axis=0, largest=0)
+    m.output(m.node("Gemm", y, m.node("Cast", at, to=1), out="places"))
+    v, at = m.node("TopK", m.weight(6, 8), ints(8), outs=2)
+    m.output(m.node("MatMul", x, m.node("Transpose", m.node("Add", m.node("Mul", m.node("Cast", at, to=1), m.const(np.float32(0.125))), v), perm=[1, 0]), out="both"))
+    m.output(m.node("Gather", v, m.input("at", [3], np.array([5, 0, 2])), out="rows"))
+    v, at = m.node("TopK", m.const(m.rng.standard_normal((4, 4, 3, 3)).astype("float32")), ints(2), outs=2, axis=3)
+    m.output(m.node("Conv", m.floats("p", ["N", 4, 6, 7], [2, 4, 6, 7]), v, out="taps"))
+    m.output(m.node("Cast", at, to=1, out="taps_at"))
+    a, b = m.node("Split", m.node("TopK", m.weight(8, 12), ints(10), outs=2)[0], outs=2, axis=1)
+    m.output(m.node("Add", m.node("MatMul", x, a), m.node("MatMul", x, b), out="halves"))
+    states = m.node("GRU", m.const(m.rng.standard_normal((3, 4, 5)).astype("float32")), m.const(m.rng.standard_normal((1, 12, 5)).astype("float32")),
+                    m.const(m.rng.standard_normal((1, 12, 4)).astype("float32")), outs=2, hidden_size=4)
+    m.output(m.node("MatMul", y, m.node("Squeeze", states[1], ints(0)), out="state"))
+    v, at = m.node("MaxPool", m.const(m.rng.standard_normal((1, 4, 9, 1)).astype("float32")), outs=2, kernel_shape=[2, 1])
+    m.output(m.node("MatMul", x, m.node("Transpose", m.node("Reshape", m.node("Cast", at, to=1), ints(4, 8)), perm=[1, 0]), out="pooled"))
+
+
+@case
 def sizes(m):
     """Axes of one element that are sorted, contracted, summed along or gathered from; values without elements; values kept that a GELU is made of."""
     def ints(*v): return m.const(np.array(v))

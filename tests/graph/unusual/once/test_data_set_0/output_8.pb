@@ -1,0 +1,1 @@
+BpooledJPž¢Ý@…Q”AIBSß6B€Q=Š#¤@‘Ï÷@DBAÈš9AÅ&ŒAìtÁAózÿAjïÀžÂôÉ‡ÂR_ÆÂP³ø¿C‹ô@éîiA$KÕA
