@@ -209,7 +209,7 @@ Node *g_mean(Graph *g, Node *x, uint32_t axes, bool keep) {
     Ix count = ix(g, 1);
     for (int i = 0; i < x->rank; i++)
         if (axes >> i & 1) count = ix_mul(g, count, x->shape[i]);
-    if (count && ix_is(count, 0)) count = ix(g, 1);           // of nothing it is 0, not 0 / 0
+    if (count && ix_is(count, 0) && !elem_is_float(elem)) count = ix(g, 1);        // of no integers it is 0, of no floats NaN
     Node *sum = g_reduce(g, GR_sum, g_cast(g, x, wide), axes, keep);
     return count ? g_cast(g, g_ew2(g, EW_div, sum, g_size(g, wide, count)), elem) : NULL;
 }

@@ -139,10 +139,19 @@ void ew_one(GEw op, Elem elem, const void *const *in, void *out) {
     g_num_store(out, elem, g_int((int64_t)ew_int(op, elem, (uint64_t)a.i, (uint64_t)b.i)));
 }
 
+// An integer as an f64, odd where it has more than 53 bits and loses some: rounding that to a smaller float is then the only rounding.
+static double odd_of(int64_t i, bool is_unsigned) {
+    bool negative = !is_unsigned && i < 0;
+    uint64_t m = negative ? 0 - (uint64_t)i : (uint64_t)i;
+    int over = m ? 64 - __builtin_clzll(m) - 53 : 0;
+    if (over > 0) m = m >> over << over | (uint64_t)((m & ((UINT64_C(1) << over) - 1)) != 0) << over;
+    return negative ? -(double)m : (double)m;
+}
+
 void cast_one(Elem from, Elem to, bool saturate, const void *in, void *out) {
     GNum v = g_num_load(in, from);
     bool from_float = elem_is_float(from);
-    if (from == EL_u64 && elem_is_float(to)) v = g_float((double)(uint64_t)v.i);
+    if (!from_float && elem_is_float(to)) v = to == EL_f64 && from == EL_u64 ? g_float((double)(uint64_t)v.i) : to == EL_f64 ? v : g_float(odd_of(v.i, from == EL_u64));
     if (!elem_is_int(to) || (!from_float && !saturate)) {
         double x = v.is_int ? (double)v.i : v.f;
         if (to == EL_f8e5m2 && !saturate && fabs(x) >= 61440) {          // past 57344 by half a step or more: infinity

@@ -49,6 +49,12 @@ TExpr *axis_end(Check *c, const TAxis *ax, Span at) {
     return tx_fun(c, TF_min, ttype_scalar(EL_index), at, top, ax->hi, NULL);
 }
 
+TExpr *axis_length(Check *c, const TAxis *ax, Span at) {
+    TExpr *len = index_op(c, OP_sub, axis_end(c, ax, at), ax->lo, at), *none = tx_const_int(c, 0, EL_index, at);
+    if (len->kind == TX_const) return len->ival < 0 ? none : len;
+    return ax->may_be_none ? tx_fun(c, TF_max, ttype_scalar(EL_index), at, len, none, NULL) : len;
+}
+
 void guard_add(Check *c, TExpr *cond, const char *text, Span at) {
     for (uint32_t i = 0; i < c->guards.n; i++) {
         if (tx_same(c->guards.at[i].cond, cond)) return;
@@ -272,6 +278,7 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
     }
     TAxis *ax = axis_new(c, name, extent, lo, hi, n->span);
     if (!r.by) ax->full = true;
+    ax->may_be_none = !ax->full && !(lo->kind == TX_const && lo->ival <= 0 && hi->kind == TX_dim);
     vec_push(c->a, &c->k->axes, ax);
     axis_runs_over(c, ax, r.hi.dim);
     return (Ent){.kind = EN_axis, .axis = ax, .span = n->span};

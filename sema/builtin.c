@@ -208,7 +208,7 @@ static Ent do_mean(Check *c, const Call *k) {
     if (!sum) return ent_error(c);
     Ent count = ent_int(1, k->at);
     for (int i = 0; i < n; i++) {
-        TExpr *len = index_op(c, OP_sub, axis_end(c, axes[i], k->at), axes[i]->lo, k->at);
+        TExpr *len = axis_length(c, axes[i], k->at);
         Ent e = len->kind == TX_const ? ent_int(len->ival, k->at) : ent_value(len);
         count = i == 0 ? e : binary(c, OP_mul, count, e, k->at, k->at, k->at);
     }
@@ -223,9 +223,8 @@ static Ent do_axis_scalar(Check *c, const Call *k) {
     Ent e = k->args[0].e;
     e = as_axis(c, e, k->args[0].span);
     if (e.kind == EN_error) return e;
-    TExpr *x = k->b->code == FIRST ? e.axis->lo : axis_end(c, e.axis, k->at);
+    TExpr *x = k->b->code == FIRST ? e.axis->lo : k->b->code == LENGTH ? axis_length(c, e.axis, k->at) : axis_end(c, e.axis, k->at);
     if (k->b->code == LAST) x = index_op(c, OP_sub, x, tx_const_int(c, 1, EL_index, k->at), k->at);
-    if (k->b->code == LENGTH) x = index_op(c, OP_sub, x, e.axis->lo, k->at);
     return x->kind == TX_const ? ent_int(x->ival, k->at) : ent_value(x);
 }
 

@@ -299,6 +299,7 @@ bool   dim_fixed(Check *c, Ent dim, int64_t *v, Span at);      // the number, or
 Ent    as_axis(Check *c, Ent e, Span at);                       // EN_axis or EN_error
 Ent    want_axis(Check *c, const Node *n);
 TExpr *axis_end(Check *c, const TAxis *ax, Span at);           // min(lo + extent, hi)
+TExpr *axis_length(Check *c, const TAxis *ax, Span at);        // how many lanes are live: 0 of a range that ends before it begins
 TExpr *index_op(Check *c, AstOp op, TExpr *a, TExpr *b, Span at);     // index arithmetic, folding what is obvious
 void   guard_add(Check *c, TExpr *cond, const char *text, Span at);
 Span   name_at(const Node *n);

@@ -27,6 +27,7 @@ typedef struct TAxis {                  // one evaluation of a range
     TExpr   *lo;                        // value of lane 0: scalar `index`, side-effect free (const, var, dim, arithmetic)
     TExpr   *hi;                        // lanes with lo + i >= hi are dead; scalar `index`
     bool     full;                      // no lane can be dead: extent == hi - lo at compile time
+    bool     may_be_none;               // hi may be below lo: a range that no loop or grid has found to have lanes
 } TAxis;
 
 typedef struct TType {

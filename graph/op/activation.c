@@ -116,7 +116,7 @@ static Node *lower_gelu(Op *op) {
     Node *inner = by_tanh
                       ? g_ew1(g, EW_tanh, mul(op, g_ew2(g, EW_add, x, mul(op, cube, 0.044715)), 0.79788456080286535588))
                       : g_ew1(g, EW_erf, mul(op, x, 0.70710678118654752440));
-    return narrow(op, mul(op, g_ew2(g, EW_mul, x, add(op, inner, 1)), 0.5));
+    return narrow(op, g_ew2(g, EW_mul, mul(op, x, 0.5), add(op, inner, 1)));                // x / 2 first: 2 x may be past the end
 }
 
 static Node *lower_shrink(Op *op) {

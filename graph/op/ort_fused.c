@@ -24,7 +24,7 @@ Node *op_gelu(Graph *g, Node *x, bool by_tanh) {
     Node *curve = by_tanh ? g_ew1(g, EW_tanh,
                                   times(g, g_ew2(g, EW_add, x, times(g, cube, 0.044715)), 0.79788456080286535588))
                           : g_ew1(g, EW_erf, times(g, x, 0.70710678118654752440));
-    return times(g, g_ew2(g, EW_mul, x, g_ew2f(g, EW_add, curve, 1)), 0.5);
+    return g_ew2(g, EW_mul, times(g, x, 0.5), g_ew2f(g, EW_add, curve, 1));        // x / 2 first: 2 x may be past the end
 }
 
 enum { BY_ERF, BY_TANH };

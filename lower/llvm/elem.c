@@ -296,6 +296,20 @@ static LLVMValueRef float_to_int(Gen *g, LLVMValueRef x, Elem from, Elem to) {
     return LLVMBuildTrunc(g->B, r, LLVMIntTypeInContext(g->C, (unsigned)bits), "");
 }
 
+// An f32 that was rounded toward zero, odd if that lost something: then rounding it again is exact, as the nearest of a type with two bits fewer.
+static LLVMValueRef made_odd(Gen *g, LLVMValueRef x, LLVMValueRef inexact) {
+    LLVMValueRef b = LLVMBuildBitCast(g->B, x, g->i32, "");
+    return LLVMBuildBitCast(g->B, LLVMBuildOr(g->B, b, LLVMBuildZExt(g->B, inexact, g->i32, ""), ""), g->f32, "");
+}
+
+static LLVMValueRef odd_of_int(Gen *g, LLVMValueRef x, bool sign) {
+    static const char *const names[2][2] = {{"llvm.nvvm.ui2f.rz", "llvm.nvvm.i2f.rz"}, {"llvm.nvvm.ull2f.rz", "llvm.nvvm.ll2f.rz"}};
+    LLVMTypeRef t = LLVMTypeOf(x);
+    LLVMValueRef r = gen_call(g, names[LLVMGetIntTypeWidth(t) == 64][sign], 1, &x, 0, NULL);
+    LLVMValueRef back = sign ? LLVMBuildFPToSI(g->B, r, t, "") : LLVMBuildFPToUI(g->B, r, t, "");
+    return made_odd(g, r, LLVMBuildICmp(g->B, LLVMIntNE, back, x, ""));
+}
+
 static LLVMValueRef convert(Gen *g, LLVMValueRef x, Elem from, Elem to, LLVMTypeRef t) {
     if (from == to && LLVMTypeOf(x) == t) return x;
     if (elem_is_storage(from)) { x = gen_to_f32(g, x, from); from = EL_f32; }
@@ -307,14 +321,10 @@ static LLVMValueRef convert(Gen *g, LLVMValueRef x, Elem from, Elem to, LLVMType
         if (elem_is_storage(to)) {
             if (from == EL_f64 && to == EL_f16)
                 return LLVMBuildBitCast(g->B, LLVMBuildFPTrunc(g->B, x, g->f16, ""), g->i16, "");
-            // round to odd in f32 first, so that the second rounding is exact
             if (from == EL_f64) {
                 LLVMValueRef r = gen_call(g, "llvm.nvvm.d2f.rz", 1, &x, 0, NULL);
                 LLVMValueRef back = LLVMBuildFPExt(g->B, r, g->f64, "");
-                LLVMValueRef inexact = LLVMBuildFCmp(g->B, LLVMRealONE, back, x, "");
-                LLVMValueRef b = LLVMBuildBitCast(g->B, r, g->i32, "");
-                b = LLVMBuildOr(g->B, b, LLVMBuildZExt(g->B, inexact, g->i32, ""), "");
-                x = LLVMBuildBitCast(g->B, b, g->f32, "");
+                x = made_odd(g, r, LLVMBuildFCmp(g->B, LLVMRealONE, back, x, ""));
             }
             return gen_from_f32(g, x, to);
         }
@@ -327,6 +337,7 @@ static LLVMValueRef convert(Gen *g, LLVMValueRef x, Elem from, Elem to, LLVMType
     bool sign = elem_is_signed(from) && from != EL_bool;
     if (elem_is_float(to)) {
         LLVMTypeRef ft = to == EL_f64 ? g->f64 : g->f32;
+        if (to == EL_bf16 && elem_bits(from) >= 32) return gen_from_f32(g, odd_of_int(g, x, sign), to);
         x = sign ? LLVMBuildSIToFP(g->B, x, ft, "") : LLVMBuildUIToFP(g->B, x, ft, "");
         return gen_from_f32(g, x, to);
     }
