@@ -65,6 +65,12 @@ void g_set_tf32(Graph *g) {
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (g->nodes.at[i]->kind == G_steps) g_set_tf32(g->nodes.at[i]->steps.body);
 }
+
+void g_set_unoptimised(Graph *g) {
+    g->tables->unoptimised = true;
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->kind == G_steps) g_set_unoptimised(g->nodes.at[i]->steps.body);
+}
 const char *g_failed(const Graph *g) { return g->tables->error; }
 
 void g_forget(Graph *g, uint32_t requires) {

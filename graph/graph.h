@@ -237,6 +237,8 @@ void        g_at(Graph *g, const char *from);
 const char *g_source(const Graph *g);
 // Records "FROM: words" unless there is a message already. Returns NULL, so that `return g_error(..)` fits.
 void       *g_error(Graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// --opt=none: rewrites that kernels can be written without are left out, and no value joins the kernel of another
+void g_set_unoptimised(Graph *g);
 void g_set_tf32(Graph *g);                                               // products of f32 are single ones of tf32 in programs
 const char *g_failed(const Graph *g);                                   // the message, or NULL
 void g_forget(Graph *g, uint32_t requires);                             // the message, and what was required after the first so many

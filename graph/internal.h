@@ -20,6 +20,7 @@ struct GTables {
     bool     simplified;
     bool     narrow;                                         // .. will be of 16-bit operands (rewrite/narrow.c)
     bool     tf32;                                           // products of f32 are single ones of tf32
+    bool     unoptimised;                                    // --opt=none: required rewrites alone, a kernel for each value
 };
 
 static inline uint32_t hash_mix(uint32_t h, uint64_t v) {

@@ -13,6 +13,7 @@ typedef struct CompileOptions {
     bool          verify;                  // run the verifier after each pass
     bool          in_graph;                // for a launch of a graph, which begins before the one before has ended: what cost_of expects of it
     bool          general;                 // the variant that assumes nothing of the arguments
+    bool          unoptimised;             // only what passes require, and the general variant (pass.c)
     bool          line_info;               // .loc directives
     uint32_t      less;                    // bytes of shared memory that rings leave free besides: what a first attempt lacked (llvm/file.c)
     const char   *after;                   // stop after this pass
@@ -49,6 +50,7 @@ const char *candidate_text(Arena *a, const Candidate *c, const Schedule *given);
 typedef struct PassInfo { const char *name, *meaning; int from_level, to_level; } PassInfo;
 extern const int pass_count;
 const PassInfo *pass_info(int i);          // in the order in which they run
+bool  pass_required(int i);                // something of it runs with --opt=none, too
 
 // Runs the tile passes on f. Returns false (with a diagnostic in the session) when the kernel cannot be lowered.
 bool  lower_run(Fn *f, const CompileOptions *opt);

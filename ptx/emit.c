@@ -246,7 +246,7 @@ static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
         if (!verified(u)) return false;
         t = lap(u, "llvm verify", t);
     }
-    ptx_tidy(u->module);
+    if (!u->opt.untidied) ptx_tidy(u->module);
     t = lap(u, "llvm tidy", t);
     if (llvm != NULL) {
         char *text = LLVMPrintModuleToString(u->module);

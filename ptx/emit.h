@@ -15,6 +15,7 @@
 typedef struct PtxOptions {
     int         ptx_version;           // 86 for 8.6: what the instructions used need; at least the target's own is taken
     int         level;                 // code generator: 0 (the default, a third of the time) .. 3
+    bool        untidied;              // equal values are not merged
     bool        verify;                // LLVMVerifyModule before anything else
     void      (*timing)(void *ctx, const char *stage, double ms);
     void       *timing_ctx;

@@ -189,7 +189,8 @@ static void compiler(Buf *key) {
 
 void artifact_key(Session *s, const CompileOptions *opt, const char *device, Buf *key) {
     compiler(key);
-    buf_printf(key, "\n%s %s math %d general %d lines %d\n", device, opt->target->name, opt->math, opt->general, opt->line_info);
+    buf_printf(key, "\n%s %s math %d general %d opt %d lines %d\n", device, opt->target->name, opt->math, opt->general,
+               !opt->unoptimised, opt->line_info);
     for (int i = 0; i < schedule_field_count; i++) buf_printf(key, " %d", *(const int *)(const void *)((const char *)&opt->schedule + schedule_fields[i].offset));
     const Source *src;
     for (int i = 0; (src = source_at(s, i)) != NULL; i++) {

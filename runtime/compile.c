@@ -179,7 +179,7 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
     c->schedule = s;
     c->fixed = fixed;
     c->eval = f;
-    if (rt->opt.compile.math != 1) contracted(f);
+    if (rt->opt.compile.math != 1 && !rt->opt.compile.unoptimised) contracted(f);
     merge_apart(f);
     c->next = rt->cache;
     rt->cache = c;

@@ -71,7 +71,8 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
     stages_lap(stages, RS_device, &since);
     if (fine && p->device)
         p->runtime = runtime_new(p->session, p->device,
-                                 &(RuntimeOptions){.progress_to = opt->progress_to,
+                                 &(RuntimeOptions){.compile.unoptimised = how->unoptimised,
+                                                   .progress_to = opt->progress_to,
                                                    .stages = stages,
                                                    .random_weights = how->random_weights});
     if (p->runtime) graph_model(p->runtime, m);

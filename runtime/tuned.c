@@ -132,7 +132,7 @@ bool tuned_choose(const TunedStore *store, const char *device, Session *s, Insta
     const Asked q = {s, of, opt};
     Buf   key = {0}, bytes = {0};
     TuneResult r = {0};
-    bool fine = (store || cache_any_measured()) && opt->target && key_of(&q, device, &key) &&
+    bool fine = !opt->unoptimised && (store || cache_any_measured()) && opt->target && key_of(&q, device, &key) &&
                 find(store, &key, &bytes) && tune_parse(&bytes, &r) && again(&q, &r, out);
     tune_result_free(&r);
     buf_free(&key);

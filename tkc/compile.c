@@ -25,6 +25,7 @@ int compile_options(const Options *opt, CompileOptions *out) {
         .target = opt->arch != NULL ? target_find(opt->arch) : NULL,
         .verify = opt->verify,
         .general = opt->general,
+        .unoptimised = opt->opt != NULL && strcmp(opt->opt, "none") == 0,
         .line_info = opt->line_info,
         .after = opt->after,
         .dump_dir = opt->dump_dir,

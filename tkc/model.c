@@ -73,6 +73,7 @@ static OnnxImport import_asked(const Options *opt, const Args *a) {
                         .dtype = dtype(opt),
                         .dtype_io = opt->dtype_io,
                         .tf32 = tf32(opt),
+                        .unoptimised = opt->opt != NULL && strcmp(opt->opt, "none") == 0,
                         .donate = opt->donate};
 }
 

@@ -29,6 +29,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "part of the schedule: warps, stages, cluster, split, blocks, walk, slices, pingpong, groups, streamk, keep or tally; may be given again") \
     X(0,   math,      CHOICE, "default|strict|fast",                                       C_COMPILES, \
       "strict: no multiply and add becomes an fma; fast: approximate division, square root and functions") \
+    X(0,   opt,       CHOICE, "default|none",                                              C_COMPILES | C_ONNX | C_DIFF, \
+      "none: only what tkc --passes calls required, no launch assumptions, and of a model no optional rewrites and a kernel for each value: slow, to compare with") \
     X(0,   general,   FLAG,   "",                                                          C_EMIT, \
       "the variant that assumes nothing of the arguments") \
     X('l', line_info, FLAG,   "",                                                          C_EMIT, \

@@ -111,7 +111,7 @@ static int cubin(const Options *opt, const PtxFile *f, Arena *a, Buf *out) {
 int emit_ptx(const Options *opt) {
     bool machine = opt->emit != NULL && strcmp(opt->emit, "cubin") == 0;
     if (!machine && opt->emit != NULL && strcmp(opt->emit, "report") != 0) return wrong_use("--emit=%s is for FILE.tk: of PTX there are report and cubin", opt->emit);
-    const char *other = opt->set.n > 0 ? "set" : opt->with.n > 0 ? "with" : opt->math ? "math" : opt->graph ? "graph" : opt->after ? "after" : opt->dump_dir ? "dump-dir"
+    const char *other = opt->set.n > 0 ? "set" : opt->with.n > 0 ? "with" : opt->math ? "math" : opt->opt ? "opt" : opt->graph ? "graph" : opt->after ? "after" : opt->dump_dir ? "dump-dir"
                         : opt->general ? "general" : opt->line_info ? "line-info" : opt->verify ? "verify" : opt->list ? "list" : opt->arg.n > 0 ? "arg" : NULL;
     if (other != NULL) return wrong_use("--%s is for what tkc compiles: PTX is taken as it is", other);
     if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second; tkc run takes arguments", opt->operands.at[1]);

@@ -171,7 +171,7 @@ static int run_ptx_on(Run *r, const PtxFile *f, const PtxLaunch *launch) {
 
 static int run_ptx(Run *r) {
     const Options *opt = r->opt;
-    const char *other = opt->set.n > 0 ? "set" : opt->with.n > 0 ? "with" : opt->math ? "math" : opt->arch ? "arch" : opt->graph ? "graph" : opt->verify ? "verify"
+    const char *other = opt->set.n > 0 ? "set" : opt->with.n > 0 ? "with" : opt->math ? "math" : opt->opt ? "opt" : opt->arch ? "arch" : opt->graph ? "graph" : opt->verify ? "verify"
                         : opt->time ? "time" : wants_profile(opt) ? "profile" : opt->random_weights ? "random-weights" : NULL;
     if (other != NULL) return wrong_use("--%s is for what tkc compiles: PTX is run as it is", other);
     if (opt->device != NULL && strcmp(opt->device, "eval") == 0) return wrong_use("PTX runs on the devices emu and cuda");

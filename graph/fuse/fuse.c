@@ -21,9 +21,12 @@
 //   F9  the parts of a large concatenation are stored in their places by the kernels that make them (parts.c);
 //   F10 it is made beside another value of its shape that is made of the same (beside.c);
 //   F11 numbers for each row of a tile of a product's columns are made by the product's kernel (numbers.c);
+//   F0  with --opt=none (g_set_unoptimised) none of the others holds: what is computed is stored, by a group of its own;
 //   F12 otherwise it is stored by a group of its own, and the reason is kept.
 
 #include "graph/fuse/internal.h"
+
+static const char apart[] = "--opt=none: every value has a kernel";
 
 static void store(State *s, Node *n, int group, const char *why) {
     const struct Places *p = &s->places[n->id];
@@ -124,12 +127,12 @@ static void join_beside(State *s, Node *n, int group, const char *why) {
 
 static void own_group(State *s, Node *n, const char *why) {
     Ix axis[G_MAX_RANK];
-    int other = fuse_beside(s, n);
+    int other = why == apart ? -1 : fuse_beside(s, n);
     if (other >= 0) {
         join_beside(s, n, other, why);
         return;
     }
-    bool turned = of_rows(s, n);
+    bool turned = why != apart && of_rows(s, n);
     Node *root = turned ? n->src[0] : n;
     bool rows = n->kind == G_reduce || n->kind == G_scan || n->kind == G_sort;
     FKind kind = n->kind == G_contract ? F_PRODUCT : n->kind == G_scatter ? F_SCATTER : rows ? F_ROWS : F_MAP;
@@ -353,6 +356,13 @@ static void movement(State *s, Node *n) {
     else fuse_join_all(s, n);
 }
 
+// Computed, and not moved alone: those have a kernel each with --opt=none. Weights in another type are converted when they are loaded.
+static bool stands_alone(const Node *n) {
+    bool computes = n->kind == G_ew || n->kind == G_cast || n->kind == G_concat || n->kind == G_gather || n->kind == G_reduce ||
+                    n->kind == G_contract || n->kind == G_scan || n->kind == G_sort || n->kind == G_scatter;
+    return computes && !graph_loaded(n);
+}
+
 static void place(State *s, Node *n) {
     GNum literal;
     bool output = s->result[n->id] != NULL;
@@ -365,6 +375,10 @@ static void place(State *s, Node *n) {
             own_group(s, n, why);
             return;
         }
+    }
+    if (s->g->tables->unoptimised && stands_alone(n)) {
+        own_group(s, n, apart);
+        return;
     }
     switch ((GKind)n->kind) {
     case G_input: case G_const: case G_param: break;

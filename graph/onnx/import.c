@@ -781,6 +781,7 @@ static Graph *import_as_written(OnnxModel *m, OnnxImport *how, Buf *err) {
 
 static bool finish(Graph *g, const OnnxImport *how) {
     if (how->tf32) g_set_tf32(g);
+    if (how->unoptimised) g_set_unoptimised(g);
     return how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
 }
 

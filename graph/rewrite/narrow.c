@@ -272,6 +272,6 @@ bool graph_narrow(Graph *g, Elem to, bool io) {
     if (io && !g_failed(g)) narrow_outputs(&w);
     for (int round = 0; round < ROUNDS && !g_failed(g) && find_kept(&w, g, to, io); round++)
         rewrite_all(&w.r, replaced_and_kept, &w);
-    if (!g_failed(g)) norms_apart(g);
+    if (!g_failed(g) && !g->tables->unoptimised) norms_apart(g);
     return !g_failed(g);
 }

@@ -214,14 +214,18 @@ static void bundle_concats(Graph *g) {
     if (rewrite_begin(&r, g)) rewrite_all(&r, in_bundles, NULL);
 }
 
+// Required: what the writer of programs, or fusion, has no form for otherwise. The others make programs faster.
 void graph_simplify(Graph *g) {
-    static void (*const passes[])(Graph *) = {
-        select_branches, drop_empty,     fold_numbers, integer_products, count_constants, plain_scans, hoist_factors,  fold_scales,
-        join_steps,      sum_products,   merge_products, join_alike,     turn_columns,    part_gates,    join_groups,
-        share_heads,     order_axes,     unfold_windows, unshuffle_pixels, order_sums,     order_results,  bundle_concats,
-        views_into_steps,
+    static const struct { void (*run)(Graph *); bool required; } passes[] = {
+        {select_branches, true},  {drop_empty, true},       {fold_numbers, false},     {integer_products, false},
+        {count_constants, true},  {plain_scans, true},      {hoist_factors, false},    {fold_scales, false},
+        {join_steps, false},      {sum_products, false},    {merge_products, false},   {join_alike, false},
+        {turn_columns, false},    {part_gates, false},      {join_groups, false},      {share_heads, false},
+        {order_axes, false},      {unfold_windows, false},  {unshuffle_pixels, false}, {order_sums, false},
+        {order_results, false},   {bundle_concats, true},   {views_into_steps, false},
     };
     if (g->tables->simplified) return;
     g->tables->simplified = true;
-    for (size_t i = 0; i < sizeof passes / sizeof *passes && !g_failed(g); i++) passes[i](g);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes && !g_failed(g); i++)
+        if (passes[i].required || !g->tables->unoptimised) passes[i].run(g);
 }

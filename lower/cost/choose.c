@@ -44,7 +44,7 @@ bool kernel_choose(Session *s, InstanceOf of, const CompileOptions *opt, Choice 
     int n = kernel_candidates(s, of, opt, false, &all);
     *out = (Choice){.schedule = opt->schedule};
     if (!n) return false;
-    int best = candidate_best(all, n);
+    int best = opt->unoptimised && all[0].allowed ? 0 : candidate_best(all, n);
     const char *why = nothing_left(session_arena(s), all, n, of);
     if (!why) why = words(session_arena(s), all, n, best, of, &opt->schedule);
     *out = (Choice){all[best].kernel, all[best].schedule, why};

@@ -102,7 +102,7 @@ static bool any_smaller(Session *s, Fn **fns, int n) {
 
 // Each kernel's own module, whole: text[i]. The newest PTX version that any of them needs, or 0: a diagnostic.
 static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *text) {
-    PtxOptions po = {.verify = opt->verify};
+    PtxOptions po = {.verify = opt->verify, .untidied = opt->unoptimised};
     PtxUnit **unit = NEW_N(session_arena(s), PtxUnit *, n);
     bool *ok = NEW_N(session_arena(s), bool, n), all = true;
     pthread_t thread[MAX_THREADS];
@@ -147,7 +147,7 @@ static bool joined(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *
 }
 
 static bool together(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
-    PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify};
+    PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify, .untidied = opt->unoptimised};
     PtxUnit *unit = NULL;
     while (!unit || any_smaller(s, fns, n)) {
         if (unit) ptx_close(unit);

@@ -18,6 +18,7 @@
 #include "lower/facts/access.h"
 #include "lower/pass/passes.h"
 #include "lower/pass/reduction.h"
+#include "lower/simplify/simplify.h"
 #include "ptx/ptx.h"
 
 // bytes of a row that a cluster shares (share.c), and its chunks
@@ -320,7 +321,8 @@ bool chunk(Fn *f) {
         Val *axis = biggest(&f->body, NULL, &lanes, refused, n);
         if (!axis) break;
         if (!chunk_axis(f, axis, lanes)) { refused[n++] = axis; continue; }
-        simplify(f);
+        if (f->with && f->with->unoptimised) remove_dead(f);
+        else simplify(f);
         changed = true;
     }
     return changed;

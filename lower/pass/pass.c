@@ -7,8 +7,14 @@
 // then llvm/*.c: one LLVM function a kernel; ptx/tidy.c and emit.c: equal values merged, the NVPTX back end.
 //
 // After each pass the verifier may run, the function may be written out, and lowering may stop.
+//
+// With --opt=none (CompileOptions.unoptimised) a pass runs only what its row names as required: what the code generator
+// cannot do without. That program shares no optional pass with the default one, so that a fault of an optional pass
+// shows as a difference between the two, on `eval` too, where both devices would repeat it. It is the general variant,
+// its schedule has nothing but warps, and equal values are merged nowhere (ptx/tidy.c does not run either).
 #include "lang/file.h"
 #include "lower/pass/passes.h"
+#include "lower/simplify/simplify.h"
 
 #include <errno.h>
 #include <string.h>
@@ -49,36 +55,43 @@ static bool run_layout(Fn *f, const CompileOptions *o)   { bool ok = assign_layo
 static bool run_align(Fn *f, const CompileOptions *o)    { (void)o; align_rows(f); return true; }
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
 
+// ---- what of a pass is required
+
+static bool need_chunk(Fn *f, const CompileOptions *o)   { (void)o; if (chunk(f)) remove_dead(f); return true; }
+static bool need_merge(Fn *f, const CompileOptions *o)   { (void)o; merge_drop(f); return true; }
+static bool need_lanes(Fn *f, const CompileOptions *o)   { (void)o; lanes(f); return true; }
+
 // clang-format off
-static const struct { PassInfo info; PassFn *run; } passes[] = {
-    {{"simplify", "folds constants, merges equal values, drops dead ones, gives dots their accumulators", 1, 1}, run_simplify},
-    {{"extremes", "moves positive factors behind maxima and minima",                                     1, 1}, run_extremes},
-    {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract},
-    {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist},
-    {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten},
-    {{"unroll",   "writes out short loops that load what neighbours load, or that only compute",          1, 1}, run_unroll},
-    {{"tighten",  "gives tiles no more lanes than the rows have that they were made for",                 1, 1}, run_tighten},
-    {{"batch",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch},
-    {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk},
-    {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop},
-    {{"share",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share},
-    {{"keep",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep},
-    {{"prefetch", "loads ahead in loops that reduce across lanes, and in recurrences",                                 1, 1}, run_prefetch},
-    {{"tally",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally},
-    {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule},
-    {{"align",    "moves rows that begin anywhere 16 bytes at a time, from where 16 bytes begin",           1, 1}, run_align},
-    {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes},
-    {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline},
-    {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel},
-    {{"masks",    "makes one comparison of a mask and of where its axis ends",                               2, 2}, run_masks},
-    {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, run_layout},
-    {{"defer",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer},
+static const struct { PassInfo info; PassFn *run, *required; } passes[] = {
+    {{"simplify", "folds constants, merges equal values, drops dead ones, gives dots their accumulators", 1, 1}, run_simplify, NULL},
+    {{"extremes", "moves positive factors behind maxima and minima",                                     1, 1}, run_extremes, NULL},
+    {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract, NULL},
+    {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist, NULL},
+    {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten, NULL},
+    {{"unroll",   "writes out short loops that load what neighbours load, or that only compute",          1, 1}, run_unroll, NULL},
+    {{"tighten",  "gives tiles no more lanes than the rows have that they were made for",                 1, 1}, run_tighten, NULL},
+    {{"batch",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch, NULL},
+    {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk, need_chunk},
+    {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop, NULL},
+    {{"share",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share, need_merge},
+    {{"keep",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep, NULL},
+    {{"prefetch", "loads ahead in loops that reduce across lanes, and in recurrences",                                 1, 1}, run_prefetch, NULL},
+    {{"tally",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally, NULL},
+    {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule, schedule},
+    {{"align",    "moves rows that begin anywhere 16 bytes at a time, from where 16 bytes begin",           1, 1}, run_align, NULL},
+    {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes, need_lanes},
+    {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline, NULL},
+    {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel, NULL},
+    {{"masks",    "makes one comparison of a mask and of where its axis ends",                               2, 2}, run_masks, NULL},
+    {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, run_layout, run_layout},
+    {{"defer",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer, NULL},
 };
 // clang-format on
 
 enum { PASSES = sizeof passes / sizeof *passes };
 const int pass_count = PASSES;
 const PassInfo *pass_info(int i) { return &passes[i].info; }
+bool pass_required(int i) { return passes[i].required != NULL; }
 
 static double now_ms(void) {
     struct timespec t;
@@ -105,17 +118,19 @@ static void verify(Fn *f, const char *pass) {
 }
 
 bool lower_run(Fn *f, const CompileOptions *opt) {
-    f->fast = !opt->general;
+    f->fast = !opt->general && !opt->unoptimised;
     f->target = opt->target;
     CompileOptions *with = NEW(f->arena, CompileOptions);
     *with = *opt;
+    if (opt->unoptimised) with->schedule = (Schedule){.warps = opt->schedule.warps};
     f->with = with;
     if (opt->verify) verify(f, "build");
     if (opt->dump_dir && !dump(f, opt->dump_dir, 0, "build")) return false;
     if (opt->after && !strcmp(opt->after, "build")) return true;
     for (int i = 0; i < PASSES; i++) {
         double t = now_ms();
-        bool ok = passes[i].run(f, opt);
+        PassFn *run = opt->unoptimised ? passes[i].required : passes[i].run;
+        bool ok = run == NULL || run(f, with);
         if (opt->timing) opt->timing(opt->timing_ctx, passes[i].info.name, now_ms() - t);
         if (!ok) return false;
         f->level = passes[i].info.to_level;

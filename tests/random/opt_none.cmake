@@ -1,0 +1,23 @@
+# --opt=none runs required passes alone: a dump of each other pass is the text of the one before it.
+#
+#     cmake -DTKC=.. -DFILE=.. -DWORK=.. -P opt_none.cmake
+cmake_minimum_required(VERSION 3.25)
+file(REMOVE_RECURSE ${WORK})
+execute_process(COMMAND ${TKC} --passes OUTPUT_VARIABLE passes)
+execute_process(COMMAND ${TKC} ${FILE} --opt=none --dump-dir=${WORK} -o ${WORK}.ptx RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+    message(FATAL_ERROR "tkc --opt=none ends with ${status}")
+endif()
+file(GLOB dumps ${WORK}/*.tir)
+list(SORT dumps)
+set(changed 0)
+foreach(dump IN LISTS dumps)
+    string(REGEX MATCH "^(.*)\\.([0-9][0-9])-([a-z]+)\\.tir$" all ${dump})
+    set(name ${CMAKE_MATCH_3})
+    file(READ ${dump} text)
+    string(REGEX REPLACE "\n *level [0-9]" "" text "${text}")
+    if(passes MATCHES "  ${name} +level[^\n]*" AND NOT CMAKE_MATCH_0 MATCHES "required" AND NOT text STREQUAL before)
+        message(FATAL_ERROR "${name} is not required, and changes ${dump}")
+    endif()
+    set(before "${text}")
+endforeach()
