@@ -12,6 +12,7 @@ typedef struct Program {
     int64_t size[R_DIMS];
     int     nouts;
     bool    exact[R_OUTS];             // of output y<i>: bits must agree; else within eval's bound
+    bool    small;                     // inputs are small integers, in every type
     bool    any_order[R_OUTS];         // programs add to it in the order in which they come: other bits in other runs
     Schedule schedule;
 } Program;
@@ -23,5 +24,7 @@ void generate_products(uint64_t seed, uint32_t keep, Program *p, Buf *text);    
 void generate_sums(uint64_t seed, uint32_t keep, Program *p, Buf *text);           // products of several loops, or across groups of warps
 void generate_rows(uint64_t seed, uint32_t keep, Program *p, Buf *text);           // long rows, columns, loops over them
 void generate_carried(uint64_t seed, uint32_t keep, Program *p, Buf *text);        // loops that look at what they carry
+void generate_loops(uint64_t seed, uint32_t keep, Program *p, Buf *text);          // carried values that read each other, tiles of any extent
+void generate_dots(uint64_t seed, uint32_t keep, Program *p, Buf *text);           // products of computed and gathered operands, tiles of any extent
 
 #endif

@@ -1,18 +1,20 @@
-// Random programs on eval and on the emulator, which must agree.
+// Random programs on eval and on the emulator, as they are compiled and without any optional pass: all of these must agree.
 //
 //     random_programs FROM COUNT [ARCH]      seeds FROM .. FROM + COUNT
 //     random_programs --show SEED            the program
 //     random_programs --file FILE SEED       the program in FILE, on the data of SEED: to make a failing one smaller
+//     random_programs --write FOLDER SEED    the program, its data and the command that runs it, for `tkc reduce`
 //
-// and, with --products, --sums, --rows or --carried before these, those of products.c, rows.c and carried.c. With --schedules in front, seeds decide one to five words of the schedule
-// besides, any of those that `with (...)` takes: what is asked for and cannot be is left out, and changes no result. --device=cuda takes a GPU in
-// place of the emulator.
+// and, with --products, --sums, --rows, --carried, --loops or --dots before these, those of products.c, rows.c, carried.c, loops.c and dots.c. With
+// --schedules in front, seeds decide one to five words of the schedule besides, any of those that `with (...)` takes: what is asked for and cannot be is
+// left out, and changes no result. One seed in three has the schedule that the model chooses for its sizes. --device=cuda takes a GPU in place of the
+// emulator. ARCH is a target, or `any`: seeds decide. --apart runs each seed in a process of its own, so that an internal error, a crash or an endless
+// compilation is one more failure.
 //
-// Each runs four times: on eval and on emu, twice each, with other junk in dead lanes, beyond every view and in
-// outputs before they are written, and another order of warps. An output without float sums must have the same bits in all four; one with
-// them the same bits in both runs of a device, and between the devices differ by no more than eval's bound
-// says. Even seeds are compiled with --math=strict: then eval runs the kernel as it was built, before any pass.
-// What fails is tried again one output at a time, and printed with the command that runs it alone.
+// Each runs six times: on eval and on emu, twice each, with other junk in dead lanes, beyond every view and in outputs before they are written, and
+// another order of warps; on emu as --opt=none compiles it, and on eval as it was built. An output without float sums, or with sums of small integers,
+// must have the same bits in all; one with others the same bits in both runs of a device, and otherwise differ by no more than eval's bound says. Even
+// seeds are compiled with --math=strict. What fails is tried again one output at a time, and printed with the command that runs it alone.
 #include "tests/random/generate.h"
 
 #include "parser/parser.h"
@@ -20,19 +22,30 @@
 #include "runtime/tk_run.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 typedef struct Outcome { HostTensor out[R_OUTS]; double *bound[R_OUTS]; } Outcome;
 
 static const char *arch_name;
 static Device *device;
-static void (*generator)(uint64_t seed, uint32_t keep, Program *p, Buf *text) = generate;
-static bool schedules;
+
+typedef void Generator(uint64_t seed, uint32_t keep, Program *p, Buf *text);
+static const struct { const char *option; Generator *make; } families[] = {
+    {"", generate}, {" --products", generate_products}, {" --sums", generate_sums}, {" --rows", generate_rows}, {" --carried", generate_carried}, {" --loops", generate_loops},
+    {" --dots", generate_dots},
+};
+enum { FAMILIES = sizeof families / sizeof *families, SECONDS = 60 };
+static int family;
+static bool schedules, apart;
+static int  refusals;
 
 static void make(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
     static const int some[] = {1, 2, 3, 4, 5, 8, 16, 32};
-    generator(seed, keep, p, text);
+    families[family].make(seed, keep, p, text);
     uint64_t x = seed * 0x9e3779b97f4a7c15u + 0x5eed;
     for (int i = schedules ? (int)(seed % 5) : -1; i >= 0; i--) {
         uint32_t draw = (uint32_t)((x = x * 6364136223846793005u + 1442695040888963407u) >> 33);
@@ -62,16 +75,21 @@ static bool input(HostTensor *t, const Program *p, const TKernel *k, int param, 
     if (!tensor_make(t, x->elem, x->rank, dim, err)) return false;
     FillSpec fill = {.make = elem_is_float(x->elem) ? MAKE_random : MAKE_randint, .seed = seed, .stream = (uint64_t)param};
     if (ids) fill.lo = number_int(-2), fill.hi = number_int(24);
+    else if (p->small) {
+        fill.make = MAKE_randint;
+        fill.lo = number_int(elem_is_float(x->elem) || elem_is_signed(x->elem) ? -3 : 0), fill.hi = number_int(4);
+    }
     else if (!elem_is_float(x->elem)) fill.lo = number_int(elem_is_signed(x->elem) ? -100 : 0), fill.hi = number_int(100);
     tensor_fill(t, &fill);
     return true;
 }
 
-static bool launch(Runtime *rt, const Program *p, const TKernel *k, uint64_t seed, bool on_eval, int turn, Outcome *o,
-                   Buf *err) {
+static bool launch(Runtime *rt, const Program *p, const TKernel *k, uint64_t seed, const Schedule *schedule, bool on_eval, int turn,
+                   Outcome *o, Buf *err) {
     KernelArg args[MAX_PARAMS] = {0};
     HostTensor in[MAX_PARAMS] = {0};
     RunControl ctl = {.on_eval = on_eval,
+                      .schedule = schedule,
                       .bounds = on_eval,
                       .junk = turn ? FILL_INF : FILL_NAN,
                       .junk_seed = turn ? 0x5eed0002 : 0x5eed0001,
@@ -110,30 +128,64 @@ static bool same(const HostTensor *a, const HostTensor *b, int out, const char *
     return true;
 }
 
-static bool agree(const Program *p, uint32_t keep, const Outcome *eval, const Outcome *emu, Buf *err) {
+static bool within(const HostTensor *got, const Outcome *eval, int n, int out, const char *what, Buf *err) {
+    CompareSpec spec = {.op = OP_approx, .rel = 1e-6, .bound_expected = eval->bound[n]};
+    CompareResult r = tensor_compare(got, &eval->out[n], &spec);
+    if (r.ok) return true;
+    buf_printf(err, "output %d, %s: ", out, what);
+    compare_text(&r, got, &spec, err);
+    return false;
+}
+
+static bool agree(const Program *p, uint32_t keep, const Outcome *eval, const Outcome *emu, const Outcome *plain, Buf *err) {
+    static const char *const what[] = {"eval and emu differ", "eval, and emu with --opt=none differ", "eval, and eval with --opt=none differ"};
     for (int i = 0, n = 0; i < p->nouts; i++) {
         if (!(keep >> i & 1) || eval[0].out[n].data == NULL) continue;
-        const HostTensor *x = &eval[0].out[n], *y = &emu[0].out[n];
-        if (!p->any_order[i] && (!same(x, &eval[1].out[n], i, "eval depends on junk", err) || !same(y, &emu[1].out[n], i, "emu depends on junk", err)))
+        const HostTensor *x = &eval[0].out[n], *other[] = {&emu[0].out[n], &plain[0].out[n], &plain[1].out[n]};
+        if (!p->any_order[i] && (!same(x, &eval[1].out[n], i, "eval depends on junk", err) || !same(other[0], &emu[1].out[n], i, "emu depends on junk", err)))
             return false;
-        if (p->exact[i] && !same(x, y, i, "eval and emu differ", err)) return false;
-        if (!p->exact[i]) {
-            CompareSpec spec = {.op = OP_approx, .rel = 1e-6, .bound_expected = eval[0].bound[n]};
-            CompareResult r = tensor_compare(y, x, &spec);
-            if (!r.ok) {
-                buf_printf(err, "output %d: ", i);
-                compare_text(&r, y, &spec, err);
-                return false;
-            }
-        }
+        for (int k = 0; k < 3; k++)
+            if (p->exact[i] ? !same(x, other[k], i, what[k], err) : !within(other[k], &eval[0], n, i, what[k], err)) return false;
         n++;
     }
     return true;
 }
 
+static const char *arch_of(uint64_t seed) {
+    static const char *const all[] = {"sm_90a", "sm_80", "sm_100a", "sm_120a", "sm_90a", "sm_89"};
+    return strcmp(arch_name, "any") ? arch_name : all[(seed * 0x9e3779b97f4a7c15u >> 40) % (sizeof all / sizeof *all)];
+}
+
+// The model's choice for the sizes; false: it fails.
+static bool chosen(Session *s, SemaFile *file, const Program *p, const CompileOptions *opt, Choice *out) {
+    char name[R_DIMS][2];
+    SemaValue known[R_DIMS + 1] = {{0}};
+    for (int i = 0; i < R_DIMS; i++) {
+        name[i][0] = p->dim[i], name[i][1] = 0;
+        known[i] = (SemaValue){.name = name[i], .ival = p->size[i]};
+    }
+    known[R_DIMS] = (SemaValue){.name = "L", .ival = 20};
+    return kernel_choose(s, (InstanceOf){.file = file, .item = sema_find_kernel(file, "k"), .known = known, .nknown = R_DIMS + 1}, opt, out);
+}
+
+// A kernel that needs more than a target has is refused by a message that says so: no fault.
+static bool refused(Session *s) {
+    char  *text = NULL;
+    size_t n = 0;
+    FILE  *to = open_memstream(&text, &n);
+    if (to == NULL) return false;
+    diag_print(s, to, DIAG_short, false);
+    fclose(to);
+    bool fine = diag_errors(s) == 1 && strstr(text, "E0501") != NULL;
+    if (!fine) fputs(text, stdout);
+    refusals += fine;
+    free(text);
+    return fine;
+}
+
 static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
     Program p;
-    Outcome eval[2] = {0}, emu[2] = {0};
+    Outcome eval[2] = {0}, emu[2] = {0}, plain[2] = {0};
     if (text->n == 0) make(seed, keep, &p, text);
     else {
         Buf own = {0};
@@ -148,19 +200,25 @@ static bool try(uint64_t seed, uint32_t keep, Buf *text, Buf *err) {
     TKernel *k = diag_errors(s) ? NULL : sema_instance((InstanceOf){.file = file, .item = node});
     bool ok = k != NULL;
     if (ok) {
-        RuntimeOptions opt = {.compile.target = target_find(arch_name),
+        RuntimeOptions opt = {.compile.target = target_find(arch_of(seed)),
                               .compile.verify = true,
                               .compile.math = seed % 2 ? 0 : 1,
                               .compile.schedule = p.schedule};
+        Choice choice = {.kernel = k, .schedule = p.schedule};
+        if (seed % 3 == 1 && !chosen(s, file, &p, &opt.compile, &choice)) choice = (Choice){.kernel = k, .schedule = p.schedule};
         Runtime *rt = runtime_new(s, device, &opt);
         for (int turn = 0; turn < 2 && ok; turn++)
-            ok = launch(rt, &p, k, seed, true, turn, &eval[turn], err) &&
-                 launch(rt, &p, k, seed, false, turn, &emu[turn], err);
-        ok = ok && agree(&p, keep, eval, emu, err);
+            ok = launch(rt, &p, choice.kernel, seed, &choice.schedule, true, turn, &eval[turn], err) &&
+                 launch(rt, &p, choice.kernel, seed, &choice.schedule, false, turn, &emu[turn], err);
+        runtime_free(rt);
+        opt.compile.unoptimised = true;
+        rt = runtime_new(s, device, &opt);
+        ok = ok && launch(rt, &p, k, seed, NULL, false, 0, &plain[0], err) && launch(rt, &p, k, seed, NULL, true, 0, &plain[1], err);
+        ok = ok && agree(&p, keep, eval, emu, plain, err);
         runtime_free(rt);
     }
-    if (diag_errors(s)) diag_print(s, stdout, DIAG_short, false);
-    for (int i = 0; i < 2; i++) outcome_free(&eval[i]), outcome_free(&emu[i]);
+    if (diag_errors(s)) ok = refused(s);
+    for (int i = 0; i < 2; i++) outcome_free(&eval[i]), outcome_free(&emu[i]), outcome_free(&plain[i]);
     session_free(s);
     return ok;
 }
@@ -178,8 +236,7 @@ static void show(uint64_t seed, uint32_t keep, const Buf *text, const Buf *err) 
         int v = *(const int *)((const char *)&p.schedule + schedule_fields[i].offset);
         if (v) printf(" --with=%s=%d", schedule_fields[i].name, v);
     }
-    printf("\nagain: random_programs%s%s %llu 1 %s\n\n", schedules ? " --schedules" : "",
-           generator == generate ? "" : generator == generate_rows ? " --rows" : generator == generate_sums ? " --sums" : generator == generate_carried ? " --carried" : " --products", (unsigned long long)seed, arch_name);
+    printf("\nagain: random_programs%s%s %llu 1 %s\n\n", schedules ? " --schedules" : "", families[family].option, (unsigned long long)seed, arch_of(seed));
     fflush(stdout);
 }
 
@@ -205,44 +262,83 @@ static bool run_seed(uint64_t seed) {
     return ok;
 }
 
+// In a process of its own: what ends it is one more failure.
+static bool run_apart(uint64_t seed) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(SECONDS);
+        refusals = 0;
+        bool ok = run_seed(seed);
+        fflush(stdout);
+        _exit(refusals ? 2 : !ok);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) < 0) return run_seed(seed);
+    if (WIFEXITED(status)) return refusals += WEXITSTATUS(status) == 2, WEXITSTATUS(status) != 1;
+    Buf text = {0}, why = {0};
+    Program p;
+    make(seed, ~0u, &p, &text);
+    if (WTERMSIG(status) == SIGALRM) buf_printf(&why, "takes more than %d seconds", SECONDS);
+    else buf_printf(&why, "ends by signal %d", WTERMSIG(status));
+    show(seed, ~0u, &text, &why);
+    buf_free(&text), buf_free(&why);
+    return false;
+}
+
+static bool option(const char *word, const char **on) {
+    for (int i = 1; i < FAMILIES; i++)
+        if (strcmp(word, families[i].option + 1) == 0) return family = i, true;
+    if (strcmp(word, "--schedules") == 0) return schedules = true;
+    if (strcmp(word, "--apart") == 0) return apart = true;
+    if (strncmp(word, "--device=", 9) == 0) return *on = word + 9, true;
+    return false;
+}
+
+static int print_program(uint64_t seed) {
+    Program p;
+    Buf text = {0};
+    make(seed, ~0u, &p, &text);
+    fputs(text.p, stdout);
+    buf_free(&text);
+    return 0;
+}
+
+static int run_file(const char *path, uint64_t seed) {
+    Buf text = {0}, err = {0};
+    FILE *f = fopen(path, "r");
+    if (f == NULL) { fprintf(stderr, "%s cannot be read\n", path); return 2; }
+    for (int c; (c = getc(f)) != EOF;) buf_add(&text, &(char){(char)c}, 1);
+    fclose(f);
+    bool ok = try(seed, ~0u, &text, &err);
+    printf("%s\n", ok ? "agrees" : err.p ? err.p : "a message");
+    buf_free(&text), buf_free(&err);
+    return !ok;
+}
+
 int main(int argc, char **argv) {
     const char *on = "emu";
-    for (; argc > 1; argv++, argc--) {
-        if (strcmp(argv[1], "--schedules") == 0) schedules = true;
-        else if (strcmp(argv[1], "--products") == 0) generator = generate_products;
-        else if (strcmp(argv[1], "--sums") == 0) generator = generate_sums;
-        else if (strcmp(argv[1], "--carried") == 0) generator = generate_carried;
-        else if (strcmp(argv[1], "--rows") == 0) generator = generate_rows;
-        else if (strncmp(argv[1], "--device=", 9) == 0) on = argv[1] + 9;
-        else break;
-    }
+    for (; argc > 1 && option(argv[1], &on); argv++, argc--) {}
     if (argc < 3) {
-        fprintf(stderr, "random_programs [--schedules] [--products|--sums|--rows|--carried] [--device=cuda] FROM COUNT [ARCH]   or   .. --show SEED\n");
+        fputs("random_programs [--apart] [--schedules]", stderr);
+        for (int i = 1; i < FAMILIES; i++) fprintf(stderr, "%s%s", i == 1 ? " [" : "|", families[i].option + 1);
+        fputs("] [--device=cuda] FROM COUNT [ARCH|any]   or   .. --show SEED   or   .. --file FILE SEED [ARCH]\n", stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--show") == 0) {
-        Program p;
-        Buf text = {0};
-        make(strtoull(argv[2], NULL, 10), ~0u, &p, &text);
-        fputs(text.p, stdout);
-        buf_free(&text);
-        return 0;
-    }
+    if (strcmp(argv[1], "--show") == 0) return print_program(strtoull(argv[2], NULL, 10));
     Buf why = {0};
     if (!(device = device_open(on, NULL, &why))) { fprintf(stderr, "%s: %s\n", on, why.p); return 2; }
-    arch_name = argc > 3 && argv[1][0] != '-' ? argv[3] : "sm_90a";
-    if (strcmp(argv[1], "--file") == 0 && argc > 3) {
-        Buf text = {0}, err = {0};
-        FILE *f = fopen(argv[2], "r");
-        for (int c; f && (c = getc(f)) != EOF;) buf_add(&text, &(char){(char)c}, 1);
-        bool ok = try(strtoull(argv[3], NULL, 10), ~0u, &text, &err);
-        printf("%s\n", ok ? "agrees" : err.p ? err.p : "a message");
+    bool file = strcmp(argv[1], "--file") == 0 && argc > 3;
+    arch_name = argc > 3 + file ? argv[3 + file] : "sm_90a";
+    if (strcmp(arch_name, "any") != 0 && target_find(arch_name) == NULL) { fprintf(stderr, "there is no target %s\n", arch_name); return 2; }
+    if (file) {
+        int status = run_file(argv[2], strtoull(argv[3], NULL, 10));
         device_close(device);
-        return !ok;
+        return status;
     }
     uint64_t from = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10), failed = 0;
-    for (uint64_t i = 0; i < count; i++) failed += !run_seed(from + i);
+    for (uint64_t i = 0; i < count; i++) failed += !(apart ? run_apart : run_seed)(from + i);
     device_close(device);
-    printf("%llu programs, %llu failed\n", (unsigned long long)count, (unsigned long long)failed);
+    printf("%llu programs, %d refused, %llu failed\n", (unsigned long long)count, refusals, (unsigned long long)failed);
     return failed != 0;
 }
