@@ -247,6 +247,7 @@ static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
         t = lap(u, "llvm verify", t);
     }
     if (!u->opt.untidied) ptx_tidy(u->module);
+    ptx_cut(u->module);
     t = lap(u, "llvm tidy", t);
     if (llvm != NULL) {
         char *text = LLVMPrintModuleToString(u->module);

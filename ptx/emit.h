@@ -38,6 +38,7 @@ const char    *ptx_problems(const PtxUnit *u);             // lines of what LLVM
 void           ptx_close(PtxUnit *u);
 
 void           ptx_tidy(LLVMModuleRef module);
+void           ptx_cut(LLVMModuleRef module);              // after it: very long blocks in pieces (ptx/cut.c)
 
 // LLVM text -> a unit with that module, for tests and experiments. NULL: `err` says why.
 PtxUnit       *ptx_open_text(const Target *t, const PtxOptions *opt, const char *text, size_t n, Buf *err);

@@ -22,6 +22,7 @@ static void list_ops(Assign *s, Region *r, int depth) {
     for (Op *op = r->first; op; op = op->next) {
         op->attr = op->code == OP_T_load || op->code == OP_T_store ? depth : op->attr;
         vec_push(s->f->arena, &s->all, op);
+        if (strchr(op_info[op->code].flags, 'T')) vec_push(s->f->arena, &s->ends, op);
         for (int i = 0; i < op->nreg; i++) list_ops(s, op->reg[i], depth + (op->code == OP_T_for || op->code == OP_T_while));
     }
 }
@@ -65,9 +66,8 @@ static void tie(Assign *s, const Op *op, const Val *v) {
         if (op->code != OP_T_if) same[k++] = op->in[lead + i];
         for (int r = 0; r < op->nreg; r++)
             if (op->code != OP_T_if) same[k++] = op->reg[r]->args.at[(op->code == OP_T_for) + i];
-        for (uint32_t q = 0; q < s->all.n && k < 60; q++) {          // terminators that lead here
-            const Op *t = s->all.at[q];
-            if (!strchr(op_info[t->code].flags, 'T')) continue;
+        for (uint32_t q = 0; q < s->ends.n && k < 60; q++) {         // terminators that lead here
+            const Op *t = s->ends.at[q];
             if (assign_leads_to(t) == op) same[k++] = t->in[(t->code == OP_T_condition) + i];
         }
         for (int a = 0; a < k; a++) hit |= same[a] == v;

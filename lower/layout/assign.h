@@ -12,7 +12,7 @@ typedef struct Assign {
     Fn     *f;
     Facts  *facts;
     const CompileOptions *opt;
-    Ops     all;                     // in program order
+    Ops     all, ends;               // in program order; those that end a region
     Ops    *users;                   // by Val.id: ops that have it as operand, result or region argument
     VEC(Val *) work;
     Val   **root;                    // of an axis, by Val.id: one for all that renaming makes the same lanes

@@ -110,6 +110,7 @@ static int copied_bytes(Gen *g, const Op *put) {
 }
 
 bool gen_load_is_copied(Gen *g, const Op *load) {
+    if (!g->keep.op) return false;                             // nothing is kept: nothing to look for
     for (const Op *put = load->next; put; put = put->next)
         if (put->code == OP_T_keep_put && put->in[2] == load->out[0]) return copied_bytes(g, put) > 0;
     return false;

@@ -21,6 +21,7 @@
 // What a trip reads the carried value for, as an online softmax reads its maximum, needs the whole, and is left alone.
 #include "lower/layout/layout.h"
 #include "lower/pass/passes.h"
+#include "lower/simplify/simplify.h"
 
 #include <string.h>
 
@@ -34,6 +35,7 @@ typedef struct Defer {
     Op     *sum[MOST_SUMS];
     int     nsums, args;             // reductions found, and visits of arg
     int64_t lanes;                   // lane bits, and warp bits above them, that they join
+    const uint32_t *uses;            // of each value, by Val.id, as operands
 } Defer;
 
 static int64_t joined_lanes(const Op *red) {
@@ -86,7 +88,7 @@ static bool in_parts(Defer *s, const Val *v, const Region *scope) {
     if (v == s->arg) { s->args++; return true; }
     Op *d = v->def;
     if (sum && is_zero(v)) return true;
-    if (!d || region_uses(&s->f->body, v) != 1 || !same_lanes(v, s->arg) || (scope && !op_inside(d, scope))) return !sum;
+    if (!d || s->uses[v->id] != 1 || !same_lanes(v, s->arg) || (scope && !op_inside(d, scope))) return !sum;
     switch (d->code) {
     case OP_T_reduce:
         if (d->sub != s->kind || d->attr || s->nsums == MOST_SUMS) return !sum;
@@ -116,11 +118,11 @@ static bool folds(const Type *t, TReduce kind) {
     return t->kind == TY_TILE && !t->ptr && (number || (kind != TR_sum && elem_is_storage(e)));
 }
 
-static bool defer_value(Fn *f, Op *loop, int i, TReduce kind) {
+static bool defer_value(Fn *f, const uint32_t *uses, Op *loop, int i, TReduce kind) {
     Region *body = loop->reg[0];
-    Defer s = {.f = f, .loop = loop, .arg = body->args.at[1 + i], .kind = kind};
+    Defer s = {.f = f, .loop = loop, .arg = body->args.at[1 + i], .kind = kind, .uses = uses};
     if (!folds(&s.arg->type, kind) || body->last->code != OP_T_yield) return false;
-    if (!in_parts(&s, body->last->in[i], body) || !s.nsums || s.args != region_uses(body, s.arg) || !s.lanes) return false;
+    if (!in_parts(&s, body->last->in[i], body) || !s.nsums || s.args != (int)uses[s.arg->id] || !s.lanes) return false;
     if (!in_parts(&s, loop->in[3 + i], NULL)) return false;
     if (!same_lanes(loop->out[i], s.arg)) return false;
     for (int k = 0; k < s.nsums; k++) s.sum[k]->attr = 1;
@@ -150,10 +152,16 @@ static bool leaves(const Op *loop) {                         // a break or conti
 
 bool defer(Fn *f) {
     bool changed = false;
+    const uint32_t *uses = NULL;                                // counted anew when a value has been deferred
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
         if (op->code != OP_T_for || leaves(op)) continue;
-        for (int i = 0; i < op->nout; i++)
-            changed |= defer_value(f, op, i, TR_sum) || defer_value(f, op, i, TR_max) || defer_value(f, op, i, TR_min);
+        for (int i = 0; i < op->nout; i++) {
+            if (!uses) uses = count_uses(f);
+            bool some = defer_value(f, uses, op, i, TR_sum) || defer_value(f, uses, op, i, TR_max) ||
+                        defer_value(f, uses, op, i, TR_min);
+            if (some) uses = NULL;
+            changed |= some;
+        }
     }
     return changed;
 }

@@ -44,6 +44,8 @@ enum { FAR_WORDS = 32, FAR = 8, FAR_LOADS = 6, FEW_TRIPS = 4, MOST_WORK = 2048 }
 // twice as far where a lane has few elements of the largest tile, and no trip joins lanes: nothing else wants the registers
 enum { LIGHT_EACH = 4, LIGHTER = 2 };
 
+typedef struct Widths { int64_t most, each; } Widths;      // lanes of the largest tile; of it, a thread's. 0: not known yet
+
 typedef struct Ahead {
     Fn  *f;
     Op  *loop;
@@ -98,11 +100,17 @@ static int64_t lanes_each(const Fn *f, const CompileOptions *opt) {
     return (most_lanes(f) + threads - 1) / threads;
 }
 
-static bool collect(Ahead *a, const CompileOptions *opt) {
+// Asked once for all loops, and again when one of them has changed.
+static const Widths *widths(Widths *w, const Fn *f, const CompileOptions *opt) {
+    if (!w->most) *w = (Widths){most_lanes(f), lanes_each(f, opt)};
+    return w;
+}
+
+static bool collect(Ahead *a, const CompileOptions *opt, Widths *known_widths) {
     Region *body = a->loop->reg[0];
-    int64_t bytes = 0, most = most_lanes(a->f), each = lanes_each(a->f, opt), shared = 0;
-    bool waits = false;
     if (a->loop->code != OP_T_for || body->last->code != OP_T_yield) return false;
+    int64_t bytes = 0, most = widths(known_widths, a->f, opt)->most, each = known_widths->each, shared = 0;
+    bool waits = false;
     for (const Op *op = op_walk(body, NULL); op; op = op_walk(body, op))
         if (op->code == OP_T_dot || op->code == OP_T_for || op->code == OP_T_while || op_target(op) == a->loop) return false;
     for (Op *op = body->first; op; op = op->next) {
@@ -269,11 +277,11 @@ int recurrence_trips(Fn *f, const Op *loop, const CompileOptions *opt) {
     return trips;
 }
 
-static bool collect_far(Far *x, Op *loop, const CompileOptions *opt) {
+static bool collect_far(Far *x, Op *loop, const CompileOptions *opt, Widths *known_widths) {
     Fn *f = x->a.f;
     if (loop->code != OP_T_for || loop->reg[0]->last->code != OP_T_yield || !recurs(loop)) return false;
     if (sequence_possible(f, loop, opt)) return false;
-    int64_t most = most_lanes(f), each = lanes_each(f, opt), words = 0;
+    int64_t most = widths(known_widths, f, opt)->most, each = known_widths->each, words = 0;
     for (Op *op = loop->reg[0]->first; op; op = op->next) {
         if (op->code != OP_T_load || f->launch->params[op->in[0]->def->imm].mode != PM_IN || !of_all_trips(loop, &op->out[0]->type)) continue;
         bool follows = true, moves = false;
@@ -355,21 +363,25 @@ static void load_far(Far *x) {
     for (int i = 0; i < loop->nout; i++) loop->in[3 + i] = group->out[i];
 }
 
-static bool loops(Fn *f, Region *r, const CompileOptions *opt) {
+static bool loops(Fn *f, Region *r, const CompileOptions *opt, Widths *w) {
     bool changed = false;
     for (Op *op = r->first; op; op = op->next) {
-        for (int i = 0; i < op->nreg; i++) changed |= loops(f, op->reg[i], opt);
+        for (int i = 0; i < op->nreg; i++) changed |= loops(f, op->reg[i], opt, w);
         Ahead a = {.f = f, .loop = op};
         Far far = {.a = a};
-        if (collect(&a, opt)) {
+        if (collect(&a, opt, w)) {
             rewrite(&a);
             op = a.loop;
-        } else if (collect_far(&far, op, opt)) {
+        } else if (collect_far(&far, op, opt, w)) {
             load_far(&far);
         } else continue;
+        *w = (Widths){0};
         changed = true;
     }
     return changed;
 }
 
-bool prefetch(Fn *f, const CompileOptions *opt) { return opt->schedule.stages != 1 && loops(f, &f->body, opt); }
+bool prefetch(Fn *f, const CompileOptions *opt) {
+    Widths w = {0};
+    return opt->schedule.stages != 1 && loops(f, &f->body, opt, &w);
+}

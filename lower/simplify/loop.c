@@ -96,10 +96,12 @@ static bool contract_op(Fn *f, const uint32_t *uses, Op *op) {
         Val **less = y->type.rank < x->type.rank ? &y : &x;
         *less = negated(&b, *less);
     }
-    Val *r = b_op(&b, OP_T_fun, TF_fma, *t, 3, (Val *[]){x, y, c});
-    r->name = op->out[0]->name;
-    replace_uses(&f->body, op->out[0], r);
-    op_remove(op);
+    op->code = OP_T_fun;
+    op->sub = TF_fma;
+    op->flags = 0;
+    op->in[0] = x;
+    op->in[1] = y;
+    op_add_operand(f, op, c);
     op_remove(mul->out[0]->def);
     return true;
 }
