@@ -18,6 +18,8 @@ typedef struct CompileOptions {
     uint32_t      less;                    // bytes of shared memory that rings leave free besides: what a first attempt lacked (llvm/file.c)
     const char   *after;                   // stop after this pass
     const char   *dump_dir;                // NN-pass.tir after each pass
+    void        (*passed)(void *ctx, Fn *f, const char *pass);   // called with the tile IR as each pass leaves it, first "build"
+    void         *passed_ctx;
     void        (*timing)(void *ctx, const char *stage, double ms);
     void         *timing_ctx;
 } CompileOptions;

@@ -203,6 +203,17 @@ static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err) {
     return NULL;
 }
 
+Fn *compiled_passes(Runtime *rt, const Compiled *c, bool general, void (*passed)(void *ctx, Fn *f, const char *pass), void *ctx) {
+    CompileOptions opt = options_of(rt, c, general);
+    opt.verify = false;
+    opt.timing = NULL;
+    opt.dump_dir = opt.after = NULL;
+    opt.passed = passed;
+    opt.passed_ctx = ctx;
+    Fn *f = built(rt, c->typed, c->fixed);
+    return f && lower_run(f, &opt) ? f : NULL;
+}
+
 Compiled *runtime_made(Runtime *rt, const Artifact *a) {
     for (Compiled *c = rt->cache; c; c = c->next) if (c->made == a) return c;
     Compiled *c = checked_alloc(sizeof *c);

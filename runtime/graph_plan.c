@@ -438,5 +438,6 @@ bool plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err) {
 bool plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err) {
     if (runtime_device(rt)->ops->runs_ptx) return prepared_launch(runtime_device(rt), &l->prepared, err);
     EvalOptions opt = {0};
+    if (runtime_options(rt)->verify_values && !verify_values(rt, l->compiled, l->bound, l->args, err)) return false;
     return eval_kernel(rt, l->compiled, l->info, l->args, l->bound->dims, ctl, &opt, err);
 }

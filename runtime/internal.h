@@ -42,6 +42,8 @@ void  compile_each(Runtime *rt, Compiled **list, const bool *general, int n, Buf
 // of the code for the target, nothing loaded; on eval
 const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err);
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
+// Runs the passes on a function of its own and shows it after each (CompileOptions.passed); NULL: they refuse it.
+Fn   *compiled_passes(Runtime *rt, const Compiled *c, bool general, void (*passed)(void *ctx, Fn *f, const char *pass), void *ctx);
 typedef struct GraphStore GraphStore;                    // what graphs keep on the device (graph_store.c)
 GraphStore **runtime_graphs(Runtime *rt);
 typedef struct GraphChoices GraphChoices;                // what was decided for their launches (graph_choose.c)
@@ -80,6 +82,8 @@ bool  launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, con
 // .. of code that is loaded, by l's info: device, info, kernel and nargs are set.
 bool  launch_open_code(OpenLaunch *l, KernelArg *args, Buf *err);
 bool  launch_copy_out(OpenLaunch *l, KernelArg *args, Buf *err);
+// verify_values.c: --verify=values for one launch, whose arguments are addresses of the host's memory. False: a pass changes a result; err says which.
+bool  verify_values(Runtime *rt, const Compiled *compiled, const Bound *bound, const BindArg *args, Buf *err);
 void  launch_close(OpenLaunch *l);                       // after a failed launch_open too
 
 Session *runtime_session(const Runtime *rt);

@@ -183,11 +183,23 @@ static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err) {
     return prepared_launch(l->device, &l->prepared, err) && l->device->ops->sync(l->device, err);
 }
 
+// On a device with memory of its own, the arguments are still the host's when this is asked.
+static bool verified(Runtime *rt, const OpenLaunch *l, const KernelArg *args, Buf *err) {
+    BindArg *host = checked_alloc(sizeof *host * MAX_PARAMS);
+    for (int p = 0; p < l->nargs; p++) {
+        host[p] = l->args[p];
+        if (args[p].tensor) host[p].address = (uint64_t)(uintptr_t)args[p].tensor->data;
+    }
+    bool fine = verify_values(rt, l->compiled, l->bound, host, err);
+    free(host);
+    return fine;
+}
+
 bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, const RunControl *ctl, Buf *err) {
     static const RunControl plain;
     OpenLaunch l;
     if (!ctl) ctl = &plain;
-    bool fine = launch_open(rt, k, args, nargs, ctl, &l, err)
+    bool fine = launch_open(rt, k, args, nargs, ctl, &l, err) && (!ctl->verify_values || verified(rt, &l, args, err))
              && (l.on_eval ? run_eval(rt, &l, args, ctl, err) : run_ptx(&l, ctl, err)) && launch_copy_out(&l, args, err);
     launch_close(&l);
     return fine;

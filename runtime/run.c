@@ -223,7 +223,8 @@ static bool run_instance(Runtime *rt, InstanceOf of, Call c, RunResult *result, 
     if (!runtime_choose(rt, of, &runtime_options(rt)->compile, &choice)) return false;
     TKernel *k = choice.kernel;
     int64_t    dims[MAX_DIMS];
-    RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule, .dims = dims};
+    RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule, .dims = dims,
+                      .verify_values = runtime_options(rt)->verify_values};
     for (int d = 0; d < k->ndims; d++) dims[d] = said(of, k->dims[d].name);
     return bind_specs(k, c.args, c.nargs, c.list, result, err) && kernel_launch(rt, k, c.list, k->nparams, &ctl, err);
 }

@@ -192,6 +192,7 @@ static bool step_launch(Run *r, const TStep *s) {
                       .junk_seed = 0x5eed0001,
                       .in_order = atomics,
                       .bounds = on_eval,
+                      .verify_values = runtime_options(r->rt)->verify_values && !s->reference,
                       .dims = s->dims,
                       .schedule = &s->schedule,
                       .notes = twice ? &r->notes : NULL};

@@ -59,6 +59,7 @@ typedef struct RuntimeOptions {
     bool     random_weights;           // weights that no file has are made up
     bool     early;                    // kernels wait for the launches before them by themselves, as those of graphs do
     bool     profile;                  // graphs: RunResult.profile
+    bool     verify_values;            // RunControl.verify_values of what `run` and tests launch
     bool     twice;                    // tests: run each kernel again with other junk; outputs must be bit-equal
     bool     times;                    // tests: milliseconds of each
     FILE    *print_to;                 // what kernels print; NULL: standard output
@@ -113,6 +114,7 @@ typedef struct RunControl {
     uint64_t   junk_seed;
     bool       in_order;               // emu: one block after the other
     uint64_t   order_seed;             // emu: its warps in another order, asynchronous copies at other times; 0: in turns, as late as may be
+    bool       verify_values;          // of a kernel: a pass that changes its results is an error (verify_values.c)
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
     ProfileText *profile;              // graphs: run again, launch by launch, and the times here (state is updated again)

@@ -20,10 +20,14 @@ static bool pass_exists(const char *name) {
     return false;
 }
 
+bool verifies_values(const Options *opt) { return opt->verify != NULL && strcmp(opt->verify, "values") == 0; }
+
 int compile_options(const Options *opt, CompileOptions *out) {
+    bool runs = strcmp(opt->command, "run") == 0 || strcmp(opt->command, "test") == 0;
+    if (verifies_values(opt) && !runs) return wrong_use("--verify=values is for run and test: it evaluates kernels on arguments");
     *out = (CompileOptions){
         .target = opt->arch != NULL ? target_find(opt->arch) : NULL,
-        .verify = opt->verify,
+        .verify = opt->verify != NULL,
         .general = opt->general,
         .unoptimised = opt->opt != NULL && strcmp(opt->opt, "none") == 0,
         .line_info = opt->line_info,

@@ -5,6 +5,7 @@
 #include "lower/lower.h"
 #include "tkc/tkc.h"
 
+bool verifies_values(const Options *opt);      // --verify=values
 // DONE, or reported. The target stays NULL when --arch is not given.
 int compile_options(const Options *opt, CompileOptions *out);
 // The only operand, as a file; NULL: reported, *status says how.

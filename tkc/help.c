@@ -14,7 +14,8 @@ static void option_name(const Option *o, Buf *out) {
 }
 
 static void option_value(const Option *o, Buf *out) {
-    if (o->kind != OPT_FLAG) buf_printf(out, "=%s", o->value);
+    if (o->kind == OPT_MAYBE) buf_printf(out, "[=%s]", o->value);
+    else if (o->kind != OPT_FLAG) buf_printf(out, "=%s", o->value);
 }
 
 // What --help shows beside the meaning: the targets are in a table of their own.

@@ -126,6 +126,7 @@ static bool take_value(Parser *p, const Option *o, bool letter, const char *text
         *(const char **)field(p, o) = text;
         break;
     case OPT_LIST: push(p, field(p, o), text); break;
+    case OPT_MAYBE:
     case OPT_CHOICE: {
         if (is_choice(text, o->value)) {
             *(const char **)field(p, o) = text;
@@ -158,6 +159,7 @@ static void note(Parser *p, const Option *o, bool letter) {
     p->seen[row] = true;
     p->typed_letter[row] = letter;
     if (o->kind == OPT_FLAG) *(bool *)field(p, o) = true;
+    if (o->kind == OPT_MAYBE) *(const char **)field(p, o) = arena_printf(p->arena, "%.*s", (int)strcspn(o->value, "|"), o->value);
 }
 
 static void unknown(Parser *p, const char *name, size_t n) {
@@ -181,6 +183,7 @@ static int long_option(Parser *p, int argc, char **argv, int i) {
         return i;
     }
     if (name[n] == '=') return take_value(p, o, false, name + n + 1) ? i : -1;
+    if (o->kind == OPT_MAYBE) return i;
     if (i + 1 == argc) return wrong_use("%s needs a value: %s", shown(p->arena, o, false), o->value), -1;
     return take_value(p, o, false, argv[i + 1]) ? i + 1 : -1;
 }
@@ -190,7 +193,7 @@ static int letters(Parser *p, int argc, char **argv, int i) {
         const Option *o = by_letter(*c);
         if (o == NULL) return wrong_use("unknown option -%c", *c), -1;
         note(p, o, true);
-        if (o->kind == OPT_FLAG) continue;
+        if (o->kind == OPT_FLAG || o->kind == OPT_MAYBE) continue;
         if (c[1] != '\0') return take_value(p, o, true, c + 1 + (c[1] == '=')) ? i : -1;
         if (i + 1 == argc) return wrong_use("-%c needs a value: %s", *c, o->value), -1;
         return take_value(p, o, true, argv[i + 1]) ? i + 1 : -1;

@@ -43,8 +43,9 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "list the passes and end") \
     X(0,   list,      FLAG,   "",                                                          C_EMIT, \
       "list the file's kernels and end") \
-    X(0,   verify,    FLAG,   "",                                                          C_COMPILES, \
-      "check the tile IR after each pass") \
+    X(0,   verify,    MAYBE,  "ir|values",                                                 C_COMPILES, \
+      "check the tile IR after each pass; values: also evaluate it on the arguments of each launch, and on small integers, " \
+      "and say which pass changes a result") \
     X(0,   time,      FLAG,   "",                                                          C_EMIT | C_RUN | C_TEST, \
       "a row of milliseconds for each stage (tests: for each test; run: of graphs and models, up to the results), on standard error") \
     X(0,   at,        LIST,   "NAME=N,...",                                                C_TUNE, \
@@ -124,12 +125,13 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "the version")
 // clang-format on
 
-typedef enum OptKind { OPT_FLAG, OPT_TEXT, OPT_LIST, OPT_CHOICE, OPT_ARCH, OPT_NUMBER, OPT_COUNT } OptKind;
+typedef enum OptKind { OPT_FLAG, OPT_MAYBE, OPT_TEXT, OPT_LIST, OPT_CHOICE, OPT_ARCH, OPT_NUMBER, OPT_COUNT } OptKind;
 
 typedef struct OptList { const char **at; int n; } OptList;
 
 // The field's type by kind.
 typedef bool        OptFLAG;
+typedef const char *OptMAYBE;          // one of the choices, the first where --name has no value, or NULL
 typedef const char *OptTEXT;
 typedef OptList     OptLIST;
 typedef const char *OptCHOICE;         // one of the choices, or NULL

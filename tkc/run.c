@@ -69,7 +69,7 @@ static int failed(Run *r, const char *path) {
 static int run_on(Run *r, Device *dev, SemaFile *file, const Node *item, const CompileOptions *compile, const Values *set) {
     const char *path = r->opt->operands.at[0];
     Runtime *rt = runtime_new(r->s, dev,
-                              &(RuntimeOptions){.compile = *compile,
+                              &(RuntimeOptions){.compile = *compile, .verify_values = verifies_values(r->opt),
                                                 .seed = (uint64_t)r->opt->seed,
                                                 .progress_to = isatty(2) ? stderr : NULL,
                                                 .stages = &r->stages,

@@ -18,6 +18,7 @@ int main_test(const Options *opt) {
         .run = {.compile = compile,
                 .seed = (uint64_t)opt->seed,
                 .twice = opt->twice,
+                .verify_values = verifies_values(opt),
                 .random_weights = opt->random_weights,
                 .times = opt->time},
         .filter = opt->filter,

@@ -10,7 +10,8 @@
 //     cast       ba                         sin, tanh ba                     select     the chosen one's
 //
 // and, where an operand was inexact, one more ulp of the result, since two nearby numbers may round
-// apart. A comparison's result has no bound: that it might come out the other way is not followed.
+// apart. With EvalOptions.reordered every float operation starts an error: iterations of a loop may be
+// joined in another order. A comparison's result has no bound: that it might come out the other way is not followed.
 // Bounds may be infinite (a quotient by something that could be 0); they are never NaN for numbers.
 
 #include "lower/eval/eval.h"
@@ -163,6 +164,8 @@ void bound_elementwise(Eval *e, const Step *s) {
         in[k] = slot_of(e, op->in[k]);
         inexact |= in[k]->b != NULL;
     }
+    bool rounds = op->code == OP_T_binary || op->code == OP_T_fun;
+    if (e->opt->reordered && rounds && elem_is_float((Elem)op->out[0]->type.elem)) rule.rough = true;
     if (!rule.fn || (!inexact && !rule.rough)) return;
     out_bound(e, op);
     Rows r;

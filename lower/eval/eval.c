@@ -14,6 +14,10 @@
 // Dead lanes hold junk from their birth (loads, index tiles), drawn from EvalOptions.junk, and whatever
 // becomes of it; nothing that can be observed reads them. Two runs with different seeds must agree.
 //
+// With EvalOptions.places they are what they are in machine code, so that the tile IR can be checked for what the pass
+// `lanes` promises, from that pass on: an axis of 3 lanes has 4 places, of which one is dead; loads leave 0 in dead lanes,
+// indices go on; and reductions count all places, as they do in registers. A select that is missing then changes a result.
+//
 // Bounds (eval/bound.c) ride beside the values when somebody asks for them: an f64 tile of the same axes
 // that says how far another correct implementation may be, to first order; none means exactly equal.
 
@@ -172,6 +176,18 @@ void junk_lanes(Eval *e, const Type *t, void *data, int64_t from, int64_t n, uin
     }
 }
 
+static bool has_neighbours(const Type *t) {                   // a row that lies in its places as it does in memory
+    for (int i = 0; i < t->rank; i++) if (t->axis[i]->def->nin > 2) return true;
+    return false;
+}
+
+void dead_loaded(Eval *e, const Op *load, void *data, int64_t from, int64_t n) {
+    const Type *t = &load->out[0]->type;
+    bool zeros = e->opt->places && !(load->flags & HAS_ELSE) && !has_neighbours(t);
+    if (zeros) memset((unsigned char *)data + from * type_bytes(t), 0, (size_t)(n * type_bytes(t)));
+    else junk_lanes(e, t, data, from, n, load->out[0]->id);
+}
+
 // ---- leaves --------------------------------------------------------------------------------------
 
 static void set_scalar(Eval *e, const Op *op, int64_t imm) {
@@ -207,19 +223,21 @@ void eval_axis(Eval *e, const Step *s) {
     Slot     *a = slot_of(e, op->out[0]);
     int64_t   lo = scalar_int(e, op->in[0]), hi = scalar_int(e, op->in[1]);
     a->lo = lo;
-    a->live = hi <= lo ? 0 : hi - lo < op->imm ? hi - lo : op->imm;
+    int64_t   lanes = e->extent ? e->extent[op->out[0]->id] : op->imm;
+    a->live = hi <= lo ? 0 : hi - lo < lanes ? hi - lo : lanes;
     if (!(op->flags & AXIS_FULL)) return;
-    if (a->live != op->imm)
+    if (a->live != lanes)
         eval_fault(e, op->span, "an axis said to be full has %lld live lanes of %lld", (long long)a->live,
-                   (long long)op->imm);
+                   (long long)lanes);
 }
 
 void eval_index(Eval *e, const Step *s) {
     const Op *op = s->op;
     Slot     *a = slot_of(e, op->in[0]);
     int64_t  *p = out_tile(e, op);
-    for (int64_t i = 0; i < a->live; i++) p[i] = a->lo + i;
-    junk_lanes(e, &op->out[0]->type, p, a->live, axis_extent(op->in[0]) - a->live, op->out[0]->id);
+    int64_t   lanes = axis_extent(op->in[0]), n = e->opt->places ? lanes : a->live;
+    for (int64_t i = 0; i < n; i++) p[i] = a->lo + i;
+    junk_lanes(e, &op->out[0]->type, p, n, lanes - n, op->out[0]->id);
 }
 
 void eval_live(Eval *e, const Step *s) {
@@ -554,11 +572,34 @@ static void free_everything(Eval *e) {
     arena_free(e->arena);
 }
 
+static bool has_rings(const Fn *f) {
+    for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_buffer) return true;
+    return false;
+}
+
+// Registers and threads have a power of two of places along an axis. Not where rings in shared memory have its extents.
+static void give_places(Eval *e, Fn *f) {
+    bool rings = has_rings(f);
+    e->extent = NEW_N(e->arena, int64_t, f->nvals + 1);
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
+        if (op->code != OP_T_axis) continue;
+        int64_t *places = &op->out[0]->type.shape[0];
+        e->extent[op->out[0]->id] = *places;
+        while (!rings && *places & (*places - 1)) *places += *places & -*places;
+    }
+}
+
+static void take_places(Eval *e, Fn *f) {
+    for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op))
+        if (op->code == OP_T_axis) op->out[0]->type.shape[0] = e->extent[op->out[0]->id];
+}
+
 bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions *opt, char **fault, Span *at) {
     static const EvalOptions plain = {0};
     Eval e = {.f = f, .arena = arena_new(), .args = args, .dims = dims, .opt = opt ? opt : &plain};
     e.slot = NEW_N(e.arena, Slot, f->nvals + 1);
     prepare_tensors(&e);
+    if (e.opt->places) give_places(&e, f);
     const Block *body = plan(&e);
     if (f->level > 1) plan_async(&e);
     e.programs = f->launch ? eval_launch(&e, f->launch->programs) : 1;
@@ -577,6 +618,7 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
     bool ok = !e.fault;
     if (fault) *fault = e.fault; else free(e.fault);
     if (at) *at = e.fault_at;
+    if (e.extent) take_places(&e, f);
     free_everything(&e);
     return ok;
 }

@@ -84,6 +84,7 @@ struct Eval {
     const EvalOptions *opt;
     bool      bounds;             // somebody asked for them
     Slot     *slot;               // by Val.id
+    int64_t  *extent;             // EvalOptions.places: lanes of an axis, whose type has places meanwhile; by Val.id; else NULL
     Tile     *pool[48];
     int64_t   slice;              // of the consumers that are at work
     int64_t   program, programs, walkers;             // walkers: how many are run, fewer than programs if they walk
@@ -123,6 +124,7 @@ Flow   run_block(Eval *e, const Block *b);
 void   slot_set(Eval *e, const Val *v, const Slot *from);          // takes the references over
 void   live_counts(Eval *e, const Type *t, int64_t *live);
 bool   all_live(Eval *e, const Type *t);
+void   dead_loaded(Eval *e, const Op *load, void *data, int64_t from, int64_t n);    // dead lanes of what it loads
 void   junk_lanes(Eval *e, const Type *t, void *data, int64_t from, int64_t n, uint64_t salt);
 static inline Slot *slot_of(Eval *e, const Val *v) { return &e->slot[v->id]; }
 static inline void *lanes_of(Eval *e, const Val *v) { return e->slot[v->id].t->data; }

@@ -242,7 +242,7 @@ void eval_load(Eval *e, const Step *s) {
                 bound[lane + i] = place_ok(&p, i) ? (a.bound ? a.bound[place_lin(&p, i)] : 0)
                                 : filler && filler->b ? ((const double *)filler->b->data)[off + i * by] : 0;
         }
-        junk_lanes(e, t, out, r.out + alive, r.n - alive, op->out[0]->id);
+        dead_loaded(e, op, out, r.out + alive, r.n - alive);
         for (int64_t i = alive; bound && i < r.n; i++) bound[r.out + i] = 0;
     }
 }

@@ -178,6 +178,9 @@ void eval_reduce(Eval *e, const Step *s) {
     Walk    w = {.rank = x->rank, .arg_axis = -1};
     for (int64_t i = 0; i < lanes; i++) acc[i] = start;
     live_counts(e, x, w.live);
+    bool best = op->sub == TR_argmax || op->sub == TR_argmin;
+    for (int i = 1; i < op->nin && e->opt->places && !best; i++)
+        w.live[type_axis(x, op->in[i])] = axis_extent(op->in[i]);
     int64_t by = 1;
     for (int i = t->rank - 1, k; i >= 0; i--) {
         k = type_axis(x, t->axis[i]);

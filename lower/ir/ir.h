@@ -288,6 +288,8 @@ typedef struct EvalReport {           // what is legal to run but worth telling;
 typedef struct EvalOptions {
     uint32_t junk;                    // seed of what dead lanes hold (what `out` memory holds before is the caller's affair)
     bool     reversed;                // programs from last to first
+    bool     reordered;               // bounds hold for other orders of a loop's iterations, too
+    bool     places;                  // dead lanes are what machine code has there: see the head of eval.c
     bool     trap_gathers;            // an out-of-range gather without `else` is a fault
     // NULL, or a dense f64 array of the tensor's shape: error bounds, read for in, written for out
     double  *bound[MAX_PARAMS];

@@ -126,6 +126,7 @@ bool lower_run(Fn *f, const CompileOptions *opt) {
     f->with = with;
     if (opt->verify) verify(f, "build");
     if (opt->dump_dir && !dump(f, opt->dump_dir, 0, "build")) return false;
+    if (opt->passed) opt->passed(opt->passed_ctx, f, "build");
     if (opt->after && !strcmp(opt->after, "build")) return true;
     for (int i = 0; i < PASSES; i++) {
         double t = now_ms();
@@ -135,6 +136,7 @@ bool lower_run(Fn *f, const CompileOptions *opt) {
         if (!ok) return false;
         f->level = passes[i].info.to_level;
         if (opt->verify) verify(f, passes[i].info.name);
+        if (opt->passed) opt->passed(opt->passed_ctx, f, passes[i].info.name);
         if (opt->dump_dir && !dump(f, opt->dump_dir, i + 1, passes[i].info.name)) return false;
         if (opt->after && !strcmp(opt->after, passes[i].info.name)) return true;
     }

@@ -517,13 +517,36 @@ static void test_pointers(void **state) {
     assert_memory_equal(y, want, sizeof want);
 }
 
+// With EvalOptions.places an axis of 3 lanes has 4 places, which a reduction counts; a select keeps the dead one out.
+static void test_places(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel @s(x: f32[N], y: out f32[], z: out f32[])\n    dims (N)\n{\n"
+        "  %x = tensor x : tensor<f32, 1>\n  %y = tensor y : tensor<f32, 0>\n  %z = tensor z : tensor<f32, 0>\n"
+        "  %o = const 0 : index\n  %N = dim N : index\n  %n.0 = axis %o, %N {3} : axis<3>\n  %i = index %n.0 : index[%n.0]\n"
+        "  %v = load %x, %i : f32[%n.0]\n  %one = const 1 : f32\n  %w = binary.sub %v, %one : f32[%n.0]\n  %none = const 0 : f32\n"
+        "  %s = reduce.sum %w over %n.0 : f32\n  store %y, %s\n"
+        "  %l = live %n.0 : bool[%n.0]\n  %f = select %l, %w, %none : f32[%n.0]\n  %t = reduce.sum %f over %n.0 : f32\n  store %z, %t\n}\n";
+    float x[] = {5, 6, 7}, y, z;
+    const EvalArg args[] = {vec_arg(x, 3), {.tensor.data = &y}, {.tensor.data = &z}};
+    Fn *f = kernel_text(session, text);
+    run_kernel(f, args, (const int64_t[]){3}, NULL);
+    assert_true(y == 15 && z == 15);
+    run_kernel(f, args, (const int64_t[]){3}, &(EvalOptions){.places = true});
+    assert_true(y == 14 && z == 15);
+    run_kernel(f, args, (const int64_t[]){2}, &(EvalOptions){.places = true});
+    assert_true(y == 7 && z == 9);
+    run_kernel(f, args, (const int64_t[]){3}, NULL);               // the function is as it was
+    assert_true(y == 15 && z == 15);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scale), cmocka_unit_test(test_matmul), cmocka_unit_test(test_integers), cmocka_unit_test(test_narrow_integers_wrap),
         cmocka_unit_test(test_floats), cmocka_unit_test(test_casts), cmocka_unit_test(test_reductions), cmocka_unit_test(test_reductions_of_nothing),
         cmocka_unit_test(test_gather), cmocka_unit_test(test_control), cmocka_unit_test(test_traps), cmocka_unit_test(test_races),
         cmocka_unit_test(test_atomic_lanes), cmocka_unit_test(test_print), cmocka_unit_test(test_rename), cmocka_unit_test(test_rename_moves_axes), cmocka_unit_test(test_bounds_propagate),
-        cmocka_unit_test(test_dot_kinds), cmocka_unit_test(test_pointers),
+        cmocka_unit_test(test_dot_kinds), cmocka_unit_test(test_pointers), cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
