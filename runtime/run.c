@@ -224,6 +224,7 @@ static bool run_instance(Runtime *rt, InstanceOf of, Call c, RunResult *result, 
     TKernel *k = choice.kernel;
     int64_t    dims[MAX_DIMS];
     RunControl ctl = {.notes = &result->notes, .schedule = &choice.schedule, .dims = dims,
+                      .junk_seed = runtime_options(rt)->junk_seed,
                       .verify_values = runtime_options(rt)->verify_values};
     for (int d = 0; d < k->ndims; d++) dims[d] = said(of, k->dims[d].name);
     return bind_specs(k, c.args, c.nargs, c.list, result, err) && kernel_launch(rt, k, c.list, k->nparams, &ctl, err);
@@ -234,6 +235,7 @@ static bool run_graph(Runtime *rt, InstanceOf of, Call c, RunResult *result, Buf
     bool ok = x && bind_specs(graph_head(x), c.args, c.nargs, c.list, result, err) &&
               graph_run(x, c.list, graph_head(x)->nparams,
                         &(RunControl){.notes = &result->notes,
+                                      .junk_seed = runtime_options(rt)->junk_seed,
                                       .profile = runtime_options(rt)->profile ? &result->profile : NULL},
                         err);
     graph_close(x);

@@ -57,6 +57,7 @@ typedef struct RuntimeOptions {
     CompileOptions compile;            // target NULL: the device's own (Device.arch)
     uint64_t seed;                     // of random data
     bool     random_weights;           // weights that no file has are made up
+    uint64_t junk_seed;                // of what outputs and dead lanes hold: no result may depend on it
     bool     early;                    // kernels wait for the launches before them by themselves, as those of graphs do
     bool     profile;                  // graphs: RunResult.profile
     bool     verify_values;            // RunControl.verify_values of what `run` and tests launch

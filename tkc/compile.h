@@ -20,6 +20,10 @@ const Node *pick_item(const SemaFile *file, const char *path, const Options *opt
 
 enum { MAX_KERNELS = 256 };
 
+// model.c: how options say that a model is to be read.
+struct OnnxImport;
+void model_import_asked(const Options *opt, struct OnnxImport *out);
+
 struct Values;
 // tune_graph.c: the kernels that a graph launches with these dimensions, at theirs, each once, behind the `n` that are there. Their count with those, at most
 // `max`; -1: err, or diagnostics.

@@ -9,6 +9,7 @@
 #include "graph/ix/ix.h"
 #include "lang/c_text.h"
 #include "runtime/model.h"
+#include "tkc/compile.h"
 #include "tkc/tkc.h"
 
 enum { MAX_ARGS = 1024, MAX_FIXED = 64 };
@@ -76,6 +77,8 @@ static OnnxImport import_asked(const Options *opt, const Args *a) {
                         .unoptimised = opt->opt != NULL && strcmp(opt->opt, "none") == 0,
                         .donate = opt->donate};
 }
+
+void model_import_asked(const Options *opt, OnnxImport *out) { *out = import_asked(opt, NULL); }
 
 typedef int ModelAct(const Options *opt, Args *a, void *call, Buf *err);
 

@@ -7,19 +7,19 @@
 
 #include "lang/lang.h"
 
-enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_CACHE = 128, C_DIFF = 256, C_TUNE = 512, C_ALL = 1023,
-       C_COMPILES = C_EMIT | C_RUN | C_TEST | C_TUNE };
+enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP = 32, C_ONNX = 64, C_CACHE = 128, C_DIFF = 256, C_TUNE = 512, C_REDUCE = 1024, C_ALL = 2047,
+       C_COMPILES = C_EMIT | C_RUN | C_TEST | C_TUNE | C_REDUCE };
 
 // clang-format off
 //    letter name    kind    value                                                        commands
 #define OPTIONS(X) \
     X(0,   emit,      CHOICE, "tokens|ast|typed|tile|layout|llvm|ptx|cubin|report|html|plan|artifact|tk|graph|fusion", C_EMIT, \
       "what to write: a stage of the compilation (default: ptx; tile with --after; tk of a model)") \
-    X('o', out,       TEXT,   "FILE",                                                      C_EMIT | C_HELP | C_TUNE, \
+    X('o', out,       TEXT,   "FILE",                                                      C_EMIT | C_HELP | C_TUNE | C_REDUCE, \
       "where to write it (default: standard output)") \
-    X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_TUNE, \
+    X('k', kernel,    TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_TUNE | C_REDUCE, \
       "this kernel only (default: all of the file)") \
-    X('g', graph,     TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_DIFF | C_TUNE, \
+    X('g', graph,     TEXT,   "NAME",                                                      C_EMIT | C_RUN | C_DIFF | C_TUNE | C_REDUCE, \
       "this graph of the file") \
     X(0,   arch,      ARCH,   "ARCH",                                                      C_COMPILES, \
       "the GPU to compile for (default: sm_90a, or the device's own)") \
@@ -50,22 +50,22 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "a row of milliseconds for each stage (tests: for each test; run: of graphs and models, up to the results), on standard error") \
     X(0,   at,        LIST,   "NAME=N,...",                                                C_TUNE, \
       "dimensions to tune for, on top of what is given for all; may be given again") \
-    X(0,   most,      COUNT,  "N",                                                         C_TUNE, \
-      "how many candidates to measure at most (default: 32)") \
+    X(0,   most,      COUNT,  "N",                                                         C_TUNE | C_REDUCE, \
+      "how many candidates to measure, or to try, at most (default: 32; reduce: 4000)") \
     X(0,   all,       FLAG,   "",                                                          C_TUNE, \
       "measure all candidates, whatever the model expects of them, and print them") \
     X(0,   expect,    FLAG,   "",                                                          C_TUNE, \
       "measure nothing: what the model expects of all candidates, without a GPU") \
     X(0,   write,     FLAG,   "",                                                          C_TUNE, \
       "put what is the best into the tune item of the source, and print what changes") \
-    X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX | C_DIFF | C_TUNE, \
+    X('d', device,    CHOICE, "auto|cuda|emu|eval|ref",                                    C_RUN | C_TEST | C_ONNX | C_DIFF | C_TUNE | C_REDUCE, \
       "where to run: a GPU, the emulator, the evaluator; auto is the GPU if there is one, else the emulator, or for " \
       "models ref, the interpreter of their graph") \
     X(0,   gpu,       COUNT,  "N",                                                         C_RUN | C_TEST | C_DEVICES | C_TUNE, \
       "which GPU, from 0") \
     X(0,   driver,    TEXT,   "FILE",                                                      C_RUN | C_TEST | C_DEVICES | C_TUNE, \
       "the driver's library (default: libcuda.so.1)") \
-    X('a', arg,       LIST,   "NAME=SPEC",                                                 C_EMIT | C_RUN | C_DIFF, \
+    X('a', arg,       LIST,   "NAME=SPEC",                                                 C_EMIT | C_RUN | C_DIFF | C_REDUCE, \
       "an argument, as without --arg; may be given again") \
     X(0,   grid,      TEXT,   "X[,Y,Z]",                                                   C_RUN, \
       "of PTX: how many blocks") \
@@ -81,13 +81,13 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "of PTX on the emulator: races in shared memory, or reads of shared memory that nothing wrote, are no faults; may be given again") \
     X(0,   save,      LIST,   "NAME=FILE.npy",                                             C_RUN, \
       "where the tensor is saved after the run, an `inout` one too; may be given again") \
-    X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST | C_DIFF | C_TUNE, \
+    X(0,   seed,      NUMBER, "N",                                                         C_RUN | C_TEST | C_DIFF | C_TUNE | C_REDUCE, \
       "of random data (default: 0)") \
-    X(0,   random_weights, FLAG, "",                                                       C_EMIT | C_RUN | C_TEST | C_DIFF, \
+    X(0,   random_weights, FLAG, "",                                                       C_EMIT | C_RUN | C_TEST | C_DIFF | C_REDUCE, \
       "make up the weights that no file has, the same in each run") \
-    X(0,   dtype,     CHOICE, "bf16|f16|tf32",                                       C_EMIT | C_RUN | C_ONNX | C_DIFF, \
+    X(0,   dtype,     CHOICE, "bf16|f16|tf32",                                       C_EMIT | C_RUN | C_ONNX | C_DIFF | C_REDUCE, \
       "of a model: weights and what is kept in memory are of this type, products sum in f32; tf32: f32 in memory, products of it with 10 bits") \
-    X(0,   dtype_io,  FLAG,   "",                                                          C_EMIT | C_RUN, \
+    X(0,   dtype_io,  FLAG,   "",                                                          C_EMIT | C_RUN | C_REDUCE, \
       "with --dtype: inputs and outputs of the model are, too") \
     X(0,   fix,       LIST,   "NAME=SIZE",                                                 C_EMIT | C_RUN | C_DIFF, \
       "of a model: a dimension of its inputs, by its name there, has this size for good; the program is for it alone, and faster; may be given again") \
@@ -97,11 +97,13 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "of a graph: then run it launch by launch, and print the time, bytes and operations of each") \
     X(0,   trace,     TEXT,   "FILE",                                                      C_RUN, \
       "of a graph: time it as --profile does, and write a trace for chrome://tracing, or a page if FILE ends in .html") \
+    X(0,   shell,     TEXT,   "TEXT",                                                      C_REDUCE, \
+      "what is to fail, by the shell: {} is the candidate's path, and the command ends with 0 as long as the failure is there") \
     X('R', filter,    TEXT,   "TEXT",                                                      C_TEST | C_ONNX, \
       "only tests whose file and name hold this") \
     X(0,   data,      TEXT,   "FOLDER",                                                    C_DIFF, \
       "inputs that are not given: input_0.pb, input_1.pb, .. of this folder") \
-    X(0,   rtol,      TEXT,   "X",                                                         C_ONNX | C_DIFF, \
+    X(0,   rtol,      TEXT,   "X",                                                         C_ONNX | C_DIFF | C_REDUCE, \
       "how far a result may be off, relative to what is expected (default: 1e-3; diff: 6e-3 of f16, 5e-2 of bf16)") \
     X(0,   atol,      TEXT,   "X",                                                         C_ONNX | C_DIFF, \
       "and besides (default: 1e-7)") \
@@ -109,7 +111,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "what --rtol is relative to: the element expected, or the largest of its output (default: element)") \
     X(0,   twice,     FLAG,   "",                                                          C_TEST, \
       "run each kernel again with other junk where nothing may be read, on emu in another order of warps too; results must be equal to the bit") \
-    X('v', verbose,   FLAG,   "",                                                          C_TEST | C_ONNX | C_DIFF, \
+    X('v', verbose,   FLAG,   "",                                                          C_TEST | C_ONNX | C_DIFF | C_REDUCE, \
       "a line for each test that passes, or value that agrees, too") \
     X(0,   diag,      CHOICE, "rich|short|json",                                           C_COMPILES, \
       "how mistakes in the source are shown (default: rich)") \

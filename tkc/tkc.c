@@ -101,6 +101,17 @@ const Command command_table[] = {
       "tkc diff model.onnx x=random:f32[8,784]\n"
       "tkc diff model.onnx edited.tk --data=model/test_data_set_0 --device=cuda",
       main_diff },
+    { "reduce", C_REDUCE, "reduce FILE.tk [NAME=SPEC...] [options]\nreduce FILE.onnx [NAME=SPEC...] -o FILE.onnx [options]",
+      "make a failing program or model smaller",
+      "Takes away statements, kernels, axes, parameters, operators of a model, and makes expressions, tiles, sizes, numbers, data and schedules simpler, as long as what "
+      "remains fails as before; then writes it, with how it fails and the command that shows it. Each candidate is tried in a process of its own, for 30 seconds at most.\n"
+      "What a failure is: results of eval and of the emulator (or --device) that differ from each other, or from those with --opt=none, by more than rounding (of models, those of the "
+      "interpreter besides); an internal error; a crash; a sanitizer's report; a compilation that does not end. Or --shell says it.\n"
+      "Arguments are those of `tkc run`.", NULL,
+      "tkc reduce wrong.tk x='randint(-3,4):f32[2000]' --with=split=8 -o small.tk\n"
+      "tkc reduce wrong.onnx x=random:f32[8,784] --dtype=f16 -o small.onnx\n"
+      "tkc reduce slow.tk --shell='! timeout 5 tkc {} -o /dev/null'",
+      main_reduce },
     { "explain", C_EXPLAIN, "explain CODE...",
       "what an error's code means",
       "Prints what stands in docs/errors.md of each code: the rule, a wrong example and a right one.", NULL,

@@ -74,6 +74,7 @@ void help_markdown(Buf *out);                              // docs/tkc.md
 int main_emit(const Options *opt);
 int main_run(const Options *opt);
 int main_test(const Options *opt);
+int main_reduce(const Options *opt);
 int main_explain(const Options *opt);
 int main_devices(const Options *opt);
 int main_cache(const Options *opt);

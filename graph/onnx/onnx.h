@@ -40,6 +40,10 @@ typedef struct OnnxImport {
     int bound;                         // inputs and dimensions that had to be bound to given values
 } OnnxImport;
 
+// onnx/edit.c: the k-th step to a smaller model, as bytes. NONE: there are no more; NOT: this one cannot be.
+typedef enum OnnxEdit { ONNX_EDIT_NONE, ONNX_EDIT_NOT, ONNX_EDIT_MADE } OnnxEdit;
+OnnxEdit onnx_edit(const void *bytes, size_t n, int k, Buf *out);
+
 // Messages are one line; they begin with the path and name the node or tensor.
 OnnxModel *onnx_read(const char *path, Buf *err);
 // as read from `path`; bytes are copied where needed

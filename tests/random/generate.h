@@ -12,6 +12,7 @@ typedef struct Program {
     int64_t size[R_DIMS];
     int     nouts;
     bool    exact[R_OUTS];             // of output y<i>: bits must agree; else within eval's bound
+    double  rel;                       // of the largest element: by how much outputs that are not exact may differ besides; 0: by nothing
     bool    small;                     // inputs are small integers, in every type
     bool    any_order[R_OUTS];         // programs add to it in the order in which they come: other bits in other runs
     Schedule schedule;

@@ -295,12 +295,14 @@ void generate_loops(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
     *p = (Program){.dim = {'M', 'N', 'J', 'K'}};
     g.whole = chance(&g.d, 25), g.exact = g.whole || chance(&g.d, 85);
     p->small = g.exact;
+    p->rel = 1e-3;                                             // a variable that is added to in each trip has no bound
     g.type = g.whole ? PICK(&g.d, integers) : PICK(&g.d, floats);
     g.limit = g.type[1] == '6' ? 1e14 : 8e6;
     unsigned grid = chance(&g.d, 60) ? AM : 0, lets = chance(&g.d, 45) ? AJ : 0;
     g.tiles = lets | (chance(&g.d, 60) ? AM : 0) | (chance(&g.d, 70) ? AN : 0) | (chance(&g.d, 50) ? AK : 0);
     sizes(&g, grid, lets);
     for (int i = 0; i < INPUTS; i++) g.input[i] = i == 0 ? AN : i == 1 ? AN | (lets ? lets : grid) : i == 2 ? AK | (grid ? grid : AN) : 1 + roll(&g.d, 15);
+    for (int i = 0; i < INPUTS; i++) if (i != 1 && trips(&g, g.input[i]) > 50000) g.input[i] = i == 2 ? AK : AN;
     if (!grid) for (int i = 0; i < INPUTS; i++) if (g.input[i] & AM) g.input[i] = AN;
     if (lets) buf_printf(&g.body, "    let j = J by %d;\n", (int)g.tile[2]);
     g.nvars = 1 + (int)roll(&g.d, VARS);

@@ -128,8 +128,17 @@ static bool same(const HostTensor *a, const HostTensor *b, int out, const char *
     return true;
 }
 
-static bool within(const HostTensor *got, const Outcome *eval, int n, int out, const char *what, Buf *err) {
-    CompareSpec spec = {.op = OP_approx, .rel = 1e-6, .bound_expected = eval->bound[n]};
+static double largest(const HostTensor *t) {
+    double most = 0;
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        double v = fabs(elem_get(t->elem, t->data, i));
+        if (isfinite(v)) most = fmax(most, v);
+    }
+    return most;
+}
+
+static bool within(const Program *p, const HostTensor *got, const Outcome *eval, int n, int out, const char *what, Buf *err) {
+    CompareSpec spec = {.op = OP_approx, .rel = 1e-6, .abs = p->rel * largest(&eval->out[n]), .bound_expected = eval->bound[n]};
     CompareResult r = tensor_compare(got, &eval->out[n], &spec);
     if (r.ok) return true;
     buf_printf(err, "output %d, %s: ", out, what);
@@ -145,7 +154,7 @@ static bool agree(const Program *p, uint32_t keep, const Outcome *eval, const Ou
         if (!p->any_order[i] && (!same(x, &eval[1].out[n], i, "eval depends on junk", err) || !same(other[0], &emu[1].out[n], i, "emu depends on junk", err)))
             return false;
         for (int k = 0; k < 3; k++)
-            if (p->exact[i] ? !same(x, other[k], i, what[k], err) : !within(other[k], &eval[0], n, i, what[k], err)) return false;
+            if (p->exact[i] ? !same(x, other[k], i, what[k], err) : !within(p, other[k], &eval[0], n, i, what[k], err)) return false;
         n++;
     }
     return true;
