@@ -270,7 +270,8 @@ bool graph_narrow(Graph *g, Elem to, bool io) {
     if (!begin(&w, g, to, io)) return false;
     rewrite_all(&w.r, io ? with_input : replaced, &w);
     if (io && !g_failed(g)) narrow_outputs(&w);
-    for (int round = 0; round < ROUNDS && !g_failed(g) && find_kept(&w, g, to, io); round++)
+    int rounds = g->tables->unoptimised ? 0 : ROUNDS;                  // there every value is in memory: in f32, so that none is rounded more often
+    for (int round = 0; round < rounds && !g_failed(g) && find_kept(&w, g, to, io); round++)
         rewrite_all(&w.r, replaced_and_kept, &w);
     if (!g_failed(g) && !g->tables->unoptimised) norms_apart(g);
     return !g_failed(g);
