@@ -423,3 +423,7 @@ const Layout *access_copy_layout(Arena *arena, const Access *a, int warps) {
     for (int i = a->type.rank - 1; i >= 0; i--) if (i != a->contiguous) wish.order[n++] = i;
     return layout_blocked(arena, &a->type, &wish);
 }
+
+int access_copy_bytes(Arena *arena, const Access *a, int warps) {
+    return access_vec(a, access_copy_layout(arena, a, warps)) * elem_bytes(a->elem);
+}

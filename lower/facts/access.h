@@ -39,6 +39,7 @@ int  access_shifted(Facts *s, const Access *a, const Layout *l);
 int64_t tma_row(int64_t bytes, bool contracted);
 // How a block's warps share the tile of an asynchronous copy: pieces of 16 bytes, or what the access allows, neighbours by neighbours.
 const Layout *access_copy_layout(Arena *arena, const Access *a, int warps);
+int access_copy_bytes(Arena *arena, const Access *a, int warps);      // of one copy in it: its lanes may be fewer than lie together in memory
 // Each row has a place of its own: an index is computed from it.
 bool access_rows_scattered(const Access *a);
 // So it has, or some row may be out of range.

@@ -90,7 +90,7 @@ static bool take(Sequence *s, Op *load) {
     access_of(s->facts, load, &a);
     if (a.p->mode != PM_IN || a.p->strided) return false;
     if (load->out[0]->type.rank == 0) return take_number(s, load, &a);
-    if (a.contiguous < 0 || a.vec * elem_bytes(a.elem) < 4) return false;
+    if (a.contiguous < 0 || access_copy_bytes(s->f->arena, &a, s->f->warps) < 4) return false;
     *r = (Rows){.load = load, .time = -1};
     for (int d = 0; d < a.nidx; d++) {
         const Affine *x = &a.aff[d];
