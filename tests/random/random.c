@@ -146,8 +146,18 @@ static bool within(const Program *p, const HostTensor *got, const Outcome *eval,
     return false;
 }
 
+// Sums of small integers that have grown past what their type holds one by one: variables that multiply each other. Nothing is exact there.
+static bool outgrown(const Program *p, const Outcome *eval) {
+    for (int i = 0; i < R_OUTS && p->small; i++) {
+        const HostTensor *t = &eval->out[i];
+        if (t->data && (t->elem == EL_f32 || t->elem == EL_f64) && largest(t) > (t->elem == EL_f32 ? 0x1p23 : 0x1p52)) return true;
+    }
+    return false;
+}
+
 static bool agree(const Program *p, uint32_t keep, const Outcome *eval, const Outcome *emu, const Outcome *plain, Buf *err) {
     static const char *const what[] = {"eval and emu differ", "eval, and emu with --opt=none differ", "eval, and eval with --opt=none differ"};
+    if (outgrown(p, &eval[0])) return true;
     for (int i = 0, n = 0; i < p->nouts; i++) {
         if (!(keep >> i & 1) || eval[0].out[n].data == NULL) continue;
         const HostTensor *x = &eval[0].out[n], *other[] = {&emu[0].out[n], &plain[0].out[n], &plain[1].out[n]};
