@@ -6,11 +6,9 @@
 #     ./demo.sh examples/softmax.tk  these
 set -u
 . "$(dirname "$0")/scripts/setup.sh"
+. "$(dirname "$0")/scripts/run_line.sh"
 
 usual=(vector_add softmax matmul attention)
-
-# The first `tkc run ...` in the file's comments, as words.
-run_line() { sed -n 's|^// *\(\$ *\)\{0,1\}tkc run |tkc run |p' "$1" | head -1; }
 
 # The heart of the PTX: from the first global load, or from the entry.
 ptx_excerpt() {
@@ -24,18 +22,18 @@ show() {
     local file=$1 name ptx start status=0
     name=$(basename "$file" .tk)
     ptx=$(mktemp)
-    printf '\n================ %s\n\n' "$file"
-    cat "$file"
+    printf '\n================ %s\n\n' "$file" | printable
+    printable <"$file"
     start=$(date +%s%N)
     build/tkc "$file" --emit=ptx -o "$ptx" || { rm -f "$ptx"; return 1; }
     printf '\n---------------- PTX, made in %d ms (%d lines)\n\n' $((($(date +%s%N) - start) / 1000000)) "$(wc -l <"$ptx")"
     ptx_excerpt "$ptx"
     rm -f "$ptx"
     local words
-    eval "words=($(run_line "$file"))"                 # quotes are the shell's
-    if [ ${#words[@]} -gt 2 ]; then
-        printf '\n---------------- %s\n\n' "${words[*]}"
-        build/tkc run --device="$device" "${words[@]:2}" || status=1
+    run_words words "$file"
+    if [ ${#words[@]} -gt 0 ]; then
+        printf '\n---------------- tkc run %s %s\n\n' "$file" "${words[*]}"
+        build/tkc run --device="$device" "$file" "${words[@]}" || status=1
     fi
     printf '\n---------------- check: tkc test %s --device=%s\n\n' "$file" "$device"
     build/tkc test "$file" --device="$device" || status=1
@@ -59,6 +57,7 @@ fi
 failed=()
 for file in "${files[@]}"; do
     [ -f "$file" ] || die "$file: no such file"
+    case $file in -*) file=./$file ;; esac             # no option
     show "$file" || failed+=("$file")
 done
 printf '\n'
