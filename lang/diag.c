@@ -13,6 +13,7 @@
 
 #include "lang/c_text.h"
 #include "lang/diag_internal.h"
+#include "lang/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,9 +34,13 @@ extern const unsigned int errors_md_size;
     do {                                               \
         va_list args_;                                 \
         va_start(args_, fmt);                          \
-        (text) = arena_vprintf((arena), (fmt), args_); \
+        (text) = shown_printf((arena), (fmt), args_);  \
         va_end(args_);                                 \
     } while (0)
+
+static char *shown_printf(Arena *a, const char *fmt, va_list args) {
+    return (char *)(uintptr_t)arena_shown(a, arena_vprintf(a, fmt, args));
+}
 
 Diag *diag(Session *s, DiagCode code, Span at, ...) {
     Diag *d = NEW(s->arena, Diag);
@@ -44,7 +49,7 @@ Diag *diag(Session *s, DiagCode code, Span at, ...) {
     d->at = at;
     va_list args;
     va_start(args, at);
-    d->message = arena_vprintf(s->arena, diag_info[code].format, args);
+    d->message = shown_printf(s->arena, diag_info[code].format, args);
     va_end(args);
     vec_push(s->arena, &s->diags, d);
     return d;
@@ -117,7 +122,7 @@ static bool same_cause(const Diag *a, const Diag *b) {
 static void print_short(Session *s, const Diag *d, Buf *out) {
     const DiagInfo *info = &diag_info[d->code];
     LineCol w = span_where(s, d->at.lo);
-    if (w.src) buf_printf(out, "%s:%u:%u: ", w.src->path, w.line, w.col);
+    if (w.src) buf_printf(out, "%s:%u:%u: ", arena_shown(s->arena, w.src->path), w.line, w.col);
     buf_printf(out, "%s: %s: %s\n", severity_names[info->severity], info->code, d->message);
 }
 
@@ -141,7 +146,7 @@ static void json_string(Buf *out, const char *p) {
         if (n == 0) { buf_puts(out, "\\ufffd"); p++; continue; }
         if (*p == '"' || *p == '\\') buf_printf(out, "\\%c", *p);
         else if (*p == '\n') buf_puts(out, "\\n");
-        else if ((unsigned char)*p < 0x20) buf_printf(out, "\\u%04x", *p);
+        else if (!char_plain(p, n)) buf_printf(out, "\\u%04x", char_code(p, n));         // all below 2^16
         else buf_add(out, p, n);
         p += n;
     }

@@ -21,6 +21,7 @@
 // long to read are cut to a window around the marks.
 
 #include "lang/diag_internal.h"
+#include "lang/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -249,7 +250,8 @@ static void draw_file(Session *s, Page *p, Mark *marks, uint32_t n, const Mark *
     ink(p, INK_rule);
     buf_printf(p->out, "%*s%s ", p->gutter, "", first == primary ? "-->" : ":::");
     ink(p, INK_plain);
-    buf_printf(p->out, "%s:%u:%u\n", first->src->path, w.line, w.col);
+    buf_shown(p->out, first->src->path, strlen(first->src->path), SHOWN_SHORT);
+    buf_printf(p->out, ":%u:%u\n", w.line, w.col);
     rule(p, "\n");
     qsort(marks, n, sizeof *marks, by_line);
     uint32_t before = 0;

@@ -20,6 +20,7 @@
 #include "lang/launch.h"
 
 #include "lang/number.h"
+#include "lang/shown.h"
 
 #include <limits.h>
 #include <string.h>
@@ -308,7 +309,7 @@ static void print_guards(Printer *p, const char *word, const LaunchGuard *g, int
     for (int i = 0; i < n; i++) {
         const char *cond = text(p, g[i].cond);
         buf_printf(p->out, "// tk: %s %s", word, cond);
-        if (g[i].text != NULL && strcmp(g[i].text, cond) != 0) buf_printf(p->out, " -- %s", g[i].text);
+        if (g[i].text != NULL && strcmp(g[i].text, cond) != 0) buf_puts(p->out, " -- "), buf_line(p->out, g[i].text);
         buf_putc(p->out, '\n');
     }
 }

@@ -6,6 +6,7 @@
 
 #include "lang/c_text.h"
 #include "lang/internal.h"
+#include "lang/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,19 +55,24 @@ void buf_int(Buf *b, int64_t n) {
     buf_add(b, p, (size_t)(text + sizeof text - p));
 }
 
-void buf_printf(Buf *b, const char *fmt, ...) {
-    va_list args, again;
-    va_start(args, fmt);
+void buf_vprintf(Buf *b, const char *fmt, va_list args) {
+    va_list again;
     va_copy(again, args);
     buf_room(b, 64);                                       // most fit, and are written once
     int n = c_vsnprintf(b->p + b->n, 65, fmt, args);
-    va_end(args);
     if (n > 64) {
         buf_room(b, (size_t)n);
         c_vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
     }
     if (n > 0) b->n += (size_t)n;
     va_end(again);
+}
+
+void buf_printf(Buf *b, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    buf_vprintf(b, fmt, args);
+    va_end(args);
 }
 
 char *arena_vprintf(Arena *a, const char *fmt, va_list args) {

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "lang/shown.h"
 #include "runtime/model.h"
 
 enum { DEEPEST = 16 };
@@ -156,7 +157,7 @@ static int by_name(const struct dirent **a, const struct dirent **b) { return st
 static int visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 static void fail_line(Check *c, const char *path, const char *set, const char *why) {
-    fprintf(c->to, "FAIL %s%s%s: %s\n", path, set != NULL ? "/" : "", set != NULL ? set : "", why);
+    print_shown(c->to, "FAIL %s%s%s: %s\n", path, set != NULL ? "/" : "", set != NULL ? set : "", why);
     c->counts.failed++;
 }
 
@@ -183,7 +184,7 @@ static void check_folder(Check *c, const char *path, struct dirent **entry, int 
     else if (sets == 0) skip(c, path, "without test data");
     else if (ok) {
         c->counts.passed++;
-        if (c->opt->verbose) fprintf(c->to, "pass %s\n", path);
+        if (c->opt->verbose) print_shown(c->to, "pass %s\n", path);
     }
     fflush(c->to);
     onnx_free(m);
@@ -224,8 +225,8 @@ bool check_onnx(const char *const *paths, int n, const CheckOnnxOptions *opt, Te
         free(path);
     }
     for (int i = 0; i < c->nskips; i++) {
-        fprintf(c->to, "skipped, %s (%d)", c->skips[i].why, c->skips[i].n);
-        if (opt->verbose) fprintf(c->to, ":%s", c->skips[i].names.p);
+        print_shown(c->to, "skipped, %s (%d)", c->skips[i].why, c->skips[i].n);
+        if (opt->verbose) print_shown(c->to, ":%s", c->skips[i].names.p);
         fputc('\n', c->to);
         free(c->skips[i].why);
         buf_free(&c->skips[i].names);

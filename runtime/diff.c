@@ -12,6 +12,7 @@
 // When all values agree launch by launch, two things are left that could be wrong: the launches as one graph of the
 // driver, and the graph that the program was written from, which is compared with the model as it was read.
 #include "lang/c_text.h"
+#include "lang/shown.h"
 #include "runtime/model.h"
 
 #include <math.h>
@@ -117,7 +118,7 @@ static void say_parting(Diff *d, const RunValue *v, const GValue *want, const Ap
                    d->agree == 1 ? "s" : "", d->last.p);
     else buf_puts(&text, "\n  it is the first value");
     buf_putc(&text, '\n');
-    fputs(text.p, d->opt->to);
+    put_shown(d->opt->to, text.p, text.n);
     buf_free(&text);
 }
 
@@ -179,7 +180,7 @@ static bool outputs_agree(Diff *d, const GTensor *got, const GTensor *want, cons
         if (a.count) {
             buf_printf(&text, "differs: result %d, %s\n  ", i, what);
             apart_text(&a, &t, &text);
-            fprintf(d->opt->to, "%s\n", text.p);
+            print_shown(d->opt->to, "%s\n", text.p);
         }
         buf_free(&text);
         if (a.count) return false;
@@ -213,10 +214,10 @@ static bool rest_agrees(Diff *d, OnnxModel *m, const OnnxImport *how, bool *ran,
 static void say_agreement(const Diff *d) {
     fprintf(d->opt->to, "agrees: %d value%s of %d launch%s on %s", d->agree, d->agree == 1 ? "" : "s", d->launches,
             d->launches == 1 ? "" : "es", d->p->device->ops->name);
-    if (d->worst_name) c_fprintf(d->opt->to, ", at most %.2g of the largest element off (%s)", d->worst, d->worst_name);
+    if (d->worst_name) print_shown(d->opt->to, ", at most %.2g of the largest element off (%s)", d->worst, d->worst_name);
     fputc('\n', d->opt->to);
     if (d->unknown)
-        fprintf(d->opt->to, "not compared, since the model's own program has no such value: %s\n", d->unknown_names.p);
+        print_shown(d->opt->to, "not compared, since the model's own program has no such value: %s\n", d->unknown_names.p);
 }
 
 static DiffResult run_diff(Diff *d, OnnxModel *m, OnnxImport *how, Buf *err) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "graph/write/write.h"
+#include "lang/shown.h"
 #include "runtime/internal.h"
 
 static bool any_device(const char *device) { return device == NULL || strcmp(device, "auto") == 0; }
@@ -55,7 +56,8 @@ static bool show(const char *name, const GTensor *t, const char *save, FILE *to,
         return false;
     }
     Buf text = {0};
-    buf_printf(&text, "%s: ", name);
+    buf_shown(&text, name, strlen(name), SHOWN_SHORT);
+    buf_puts(&text, ": ");
     if (!model_tensor(t, &h, err)) return false;
     tensor_type_text(&h, &text);
     buf_printf(&text, save != NULL ? " saved as %s\n" : "\n", save);

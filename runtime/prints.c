@@ -8,6 +8,7 @@
 // of an element is of the k-th tile of that name, and what a thread prints first comes first, whatever other threads were faster with.
 // Other lines are left as they are.
 #include "runtime/internal.h"
+#include "lang/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +113,7 @@ static void cell_text(const Line *l, char out[PRINT_CELL]) {
 static void print_group(const Group *g, const char *heads, FILE *to) {
     const Line *l = g->line;
     int64_t low[MAX_AXES], extent[MAX_AXES], all = 1;
-    if (l->rank < 0) { fprintf(to, "%.*s\n", (int)l->n, l->value); return; }
+    if (l->rank < 0) { print_shown(to, "%.*s\n", (int)l->n, l->value); return; }
     for (int k = 0; k < l->rank; k++) {
         int64_t high = low[k] = l->at[k];
         for (int i = 1; i < g->n; i++) {
@@ -123,7 +124,7 @@ static void print_group(const Group *g, const char *heads, FILE *to) {
         all = extent[k] > 0 && all <= INT32_MAX / extent[k] ? all * extent[k] : INT32_MAX;
     }
     char (*cell)[PRINT_CELL] = all == g->n ? calloc((size_t)all, PRINT_CELL) : NULL;
-    for (int i = 0; !cell && i < g->n; i++) fprintf(to, "%.*s\n", (int)(l[i].value + l[i].n - l[i].text), l[i].text);
+    for (int i = 0; !cell && i < g->n; i++) print_shown(to, "%.*s\n", (int)(l[i].value + l[i].n - l[i].text), l[i].text);
     for (int i = 0; cell && i < g->n; i++) {
         int64_t at = 0;
         for (int k = 0; k < l->rank; k++) at = at * extent[k] + l[i].at[k] - low[k];
@@ -243,7 +244,7 @@ void prints_add(Prints *p, uint32_t thread, const char *text, size_t n) {
     }
     bool element = n && text[n - 1] == '\n' && read_line(text, n - 1, 0, &heads).rank >= 0;
     buf_free(&heads);
-    if (!p->text.n && !element) { fwrite(text, 1, n, p->to); return; }
+    if (!p->text.n && !element) { put_shown(p->to, text, n); return; }
     if (p->nfrom == p->room) {
         p->room = p->room ? 2 * p->room : 256;
         p->from = realloc(p->from, sizeof *p->from * (size_t)p->room);

@@ -3,6 +3,7 @@
 //     specs -> what they say of dimensions and types -> instance -> launch -> results printed or saved
 
 #include "runtime/internal.h"
+#include "lang/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -268,7 +269,7 @@ void run_print(const RunResult *r, FILE *to) {
         }
     }
     if (text.n) fwrite(text.p, 1, text.n, to);
-    if (r->notes.n) fputs(r->notes.p, stderr);
+    if (r->notes.n) put_shown(stderr, r->notes.p, r->notes.n);
     buf_free(&text);
 }
 

@@ -11,6 +11,7 @@
 //           expect ~ within rel 1e-05: 3 of 37000 elements out of bounds; worst at [3, 17]: 0.1234, expected 0.1235 (...)
 
 #include "lang/c_text.h"
+#include "lang/shown.h"
 #include "runtime/internal.h"
 
 #include <dirent.h>
@@ -315,12 +316,12 @@ static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t) {
         if (fine) r->counts->passed++;
         else r->counts->failed++;
         if (!fine || r->opt->verbose || r->opt->run.times) {
-            fprintf(r->to, "%s  %s, on %s", fine ? "ok  " : "FAIL", name.p, r->device->ops->name);
+            print_shown(r->to, "%s  %s, on %s", fine ? "ok  " : "FAIL", name.p, r->device->ops->name);
             if (r->opt->run.times) c_fprintf(r->to, "  %.1f ms", ms);
             fputc('\n', r->to);
         }
-        if (!fine) fprintf(r->to, "      %s\n", report.p ? report.p : "failed");
-        else if (r->opt->verbose && report.n) fputs(report.p, r->to);
+        if (!fine) print_shown(r->to, "      %s\n", report.p ? report.p : "failed");
+        else if (r->opt->verbose && report.n) put_shown(r->to, report.p, report.n);
         show_diags(r, s);
         fflush(r->to);
     }
@@ -333,7 +334,7 @@ static void run_file(Runner *r, const char *path) {
     char    *error = NULL;
     Source  *src = source_read(s, path, &error);
     if (!src) {
-        fprintf(r->to, "FAIL  %s\n", error ? error : path);
+        print_shown(r->to, "FAIL  %s\n", error ? error : path);
         r->counts->failed++;
         session_free(s);
         return;
@@ -344,7 +345,7 @@ static void run_file(Runner *r, const char *path) {
     runtime_serves(rt, file);
     sema_check(file);                                                  // what no test launches, too
     int       n = sema_tests(file, &tests), errors = show_diags(r, s);
-    if (errors) { fprintf(r->to, "FAIL  %s: %d error%s\n", path, errors, errors == 1 ? "" : "s"); r->counts->failed++; }
+    if (errors) { print_shown(r->to, "FAIL  %s: %d error%s\n", path, errors, errors == 1 ? "" : "s"); r->counts->failed++; }
     for (int i = 0; i < n; i++) run_one(r, rt, path, tests[i]);
     runtime_free(rt);
     session_free(s);
@@ -383,10 +384,10 @@ bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCou
     Runner r = {.opt = opt, .to = opt->to ? opt->to : stdout, .counts = counts};
     *counts = (TestCounts){0};
     r.device = device_open(opt->device ? opt->device : "auto", &opt->device_options, &err);
-    if (!r.device) { fprintf(r.to, "%s\n", err.p); buf_free(&err); return false; }
+    if (!r.device) { print_shown(r.to, "%s\n", err.p); buf_free(&err); return false; }
     for (int i = 0; i < n; i++) run_path(&r, paths[i]);
     bool any = counts->passed + counts->failed + counts->skipped > 0;
-    if (!any && opt->filter) fprintf(r.to, "no test matches `%s`\n", opt->filter);
+    if (!any && opt->filter) print_shown(r.to, "no test matches `%s`\n", opt->filter);
     else if (!any) fprintf(r.to, "no tests\n");
     fprintf(r.to, "%d passed, %d failed, %d skipped\n", counts->passed, counts->failed, counts->skipped);
     device_close(r.device);

@@ -47,7 +47,7 @@ int main_cache(const Options *opt) {
             buf_printf(&out, "; %d result%s of tkc tune", use.measured / 2, use.measured / 2 == 1 ? "" : "s");
         buf_putc(&out, '\n');
     }
-    bool ok = output_write(NULL, out.p, out.n);
+    bool ok = output_report(NULL, out.p, out.n);
     buf_free(&out);
     buf_free(&folder);
     return ok ? DONE : FAILED;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lang/c_text.h"
+#include "lang/shown.h"
 #include "runtime/artifact.h"
 #include "runtime/cuda_link.h"
 #include "runtime/tk_run.h"
@@ -137,13 +138,15 @@ static void print_binding(Job *j, const TBinding *b, Buf *out) {
     buf_printf(out, " (%s", origin_word(b->origin));
     if (b->span.hi != 0) {
         LineCol at = span_where(j->s, b->span.lo);
-        if (at.src != NULL) buf_printf(out, ", %s:%u:%u", at.src->path, at.line, at.col);
+        if (at.src != NULL) buf_puts(out, ", "), buf_line(out, at.src->path), buf_printf(out, ":%u:%u", at.line, at.col);
     }
     buf_puts(out, ")\n");
 }
 
 static void ptx_head(Job *j, Buf *out) {
-    buf_printf(out, "// %s, compiled by tkc %s for %s\n", j->path, TK_VERSION, j->compile.target->name);
+    buf_puts(out, "// ");
+    buf_line(out, j->path);
+    buf_printf(out, ", compiled by tkc %s for %s\n", TK_VERSION, j->compile.target->name);
     for (int i = 0; i < j->n; i++) {
         buf_puts(out, "//\n");
         const LaunchInfo *info = j->fn[i]->launch;
@@ -178,7 +181,7 @@ static int emit_cubin(Job *j) {
     int status = emit_code(j, NULL, &ptx);
     if (status == DONE &&
         !cubin_make(session_arena(j->s), ptx.p, ptx.n, j->compile.target, cuda_cubin, &j->out, &log, &err)) {
-        if (log.n > 0) fputs(log.p, stderr);
+        if (log.n > 0) put_shown(stderr, log.p, log.n);
         status = fail("%s: %s", j->path, err.p);
     }
     lap(&j->clock, "ptxas");
@@ -386,6 +389,9 @@ static int print_passes(void) {
     return ok ? DONE : FAILED;
 }
 
+// What is read again by a program, and so not changed; the rest is for people.
+static bool is_code(Stage s) { return s == ST_tile || s == ST_layout || s == ST_llvm || s == ST_ptx || s == ST_cubin || s == ST_artifact || s == ST_html; }
+
 int main_emit(const Options *opt) {
     if (opt->passes) return print_passes();
     if (is_model(opt)) return emit_model(opt);
@@ -417,7 +423,7 @@ int main_emit(const Options *opt) {
     j.s = session_new();
     status = emit_file(&j);
     bool whole = status == DONE || ((j.stage == ST_tokens || j.stage == ST_ast) && j.out.n > 0);
-    if (whole && !output_write(opt->out, j.out.n > 0 ? j.out.p : "", j.out.n)) status = FAILED;
+    if (whole && !(is_code(j.stage) ? output_write : output_report)(opt->out, j.out.n > 0 ? j.out.p : "", j.out.n)) status = FAILED;
     if (opt->time) clock_print(&j.clock);
     buf_free(&j.out);
     buf_free(&j.clock.rows);

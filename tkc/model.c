@@ -105,7 +105,7 @@ static int emit_graph(const Options *opt, Args *a, void *call, Buf *err) {
     bool ok = strcmp(stage, "graph") == 0
                   ? model_print_graph(path, a->at, a->n, &how, &text, err)
                   : model_print_program(path, a->at, a->n, &how, strcmp(stage, "fusion") == 0, &text, err);
-    int status = !ok ? fail("%s", err->p) : output_write(opt->out, text.n > 0 ? text.p : "", text.n) ? DONE : FAILED;
+    int status = !ok ? fail("%s", err->p) : (strcmp(stage, "tk") == 0 ? output_write : output_report)(opt->out, text.n > 0 ? text.p : "", text.n) ? DONE : FAILED;
     buf_free(&text);
     return status;
 }

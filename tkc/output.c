@@ -10,16 +10,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lang/c_text.h"
 #include "lang/file.h"
+#include "lang/shown.h"
 #include "runtime/tk_run.h"
 #include "tkc/tkc.h"
 
 static void message(const char *fmt, va_list args) {
     fflush(stdout);
+    Buf text = {0};
+    buf_vprintf(&text, fmt, args);
     fputs("tkc: ", stderr);
-    c_vfprintf(stderr, fmt, args);
+    put_shown(stderr, text.n > 0 ? text.p : "", text.n);
     fputc('\n', stderr);
+    buf_free(&text);
 }
 
 int fail(const char *fmt, ...) {
@@ -45,7 +48,15 @@ static bool stdout_failed(void) {          // said once
     return false;
 }
 
-static bool write_stdout(const char *bytes, size_t n) { return fwrite(bytes, 1, n, stdout) == n || stdout_failed(); }
+// A terminal gets no control characters, whatever is printed; a file or a pipe what there is.
+static bool write_stdout(const char *bytes, size_t n) {
+    Buf text = {0};
+    bool terminal = isatty(1);
+    if (terminal) buf_shown(&text, bytes, n, SHOWN_TEXT), bytes = text.n > 0 ? text.p : "", n = text.n;
+    bool ok = fwrite(bytes, 1, n, stdout) == n || stdout_failed();
+    buf_free(&text);
+    return ok;
+}
 
 bool output_finish(void) { return (ferror(stdout) == 0 && fflush(stdout) == 0) || stdout_failed(); }
 
@@ -54,6 +65,14 @@ bool output_write(const char *path, const char *bytes, size_t n) {
     fflush(stdout);                                          // PATH may be /dev/stdout
     bool ok = file_replace(path, &(FilePart){bytes, n}, 1);
     if (!ok) fail("%s: %s", path, strerror(errno));
+    return ok;
+}
+
+bool output_report(const char *path, const char *text, size_t n) {
+    Buf shown = {0};
+    buf_shown(&shown, text, n, SHOWN_REPORT);
+    bool ok = output_write(path, shown.n > 0 ? shown.p : "", shown.n);
+    buf_free(&shown);
     return ok;
 }
 
@@ -101,7 +120,7 @@ bool wants_profile(const Options *opt) { return opt->profile || opt->trace != NU
 
 bool write_profile(const Options *opt, const ProfileText *p) {
     if (p->table.n == 0) return true;                        // nothing was timed
-    if (opt->profile && fwrite(p->table.p, 1, p->table.n, stdout) != p->table.n) return false;
+    if (opt->profile && !output_report(NULL, p->table.p, p->table.n)) return false;
     if (opt->trace == NULL) return true;
     size_t n = strlen(opt->trace);
     const Buf *text = n > 5 && strcmp(opt->trace + n - 5, ".html") == 0 ? &p->page : &p->trace;

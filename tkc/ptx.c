@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/cuda_link.h"
+#include "lang/shown.h"
 #include "runtime/ptx_run.h"
 #include "tkc/compile.h"
 
@@ -101,7 +102,7 @@ static int cubin(const Options *opt, const PtxFile *f, Arena *a, Buf *out) {
     Buf log = {0}, err = {0};
     int status = DONE;
     if (!cubin_make(a, f->text, f->n, &t, cuda_cubin, out, &log, &err)) {
-        if (log.n > 0) fputs(log.p, stderr);
+        if (log.n > 0) put_shown(stderr, log.p, log.n);
         status = fail("%s: %s", f->path, err.p);
     }
     buf_free(&log), buf_free(&err);
@@ -125,7 +126,7 @@ int emit_ptx(const Options *opt) {
         else status = (machine ? cubin : report)(opt, &f, session_arena(s), &out);
         ptx_file_close(&f);
     }
-    if (status == DONE && !output_write(opt->out, out.p, out.n)) status = FAILED;
+    if (status == DONE && !(machine ? output_write : output_report)(opt->out, out.p, out.n)) status = FAILED;
     buf_free(&out), buf_free(&err);
     session_free(s);
     return status;

@@ -40,6 +40,7 @@ int  wrong_use(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  // 
 // Writes to the file (by a temporary beside it that takes its name when it is complete), or to standard output
 // when path is NULL or "-". False: the failure has been reported.
 bool output_write(const char *path, const char *bytes, size_t n);
+bool output_report(const char *path, const char *text, size_t n);    // for people: names of files as a terminal may see them
 bool output_finish(void);              // flushes standard output; false: reported
 bool make_folder(const char *path);    // with its parents; false: reported
 bool wants_color(const Options *opt, FILE *to);

@@ -122,7 +122,7 @@ static int print_result(Tune *t) {
     Buf out = {0};
     if (t->nresults > 1) buf_putc(&out, '\n');
     tune_print(&t->result[t->nresults - 1], t->opt->all ? 0 : ROWS_SHOWN, &out);
-    bool ok = output_write(NULL, out.p, out.n);
+    bool ok = output_report(NULL, out.p, out.n);
     buf_free(&out);
     return ok ? DONE : FAILED;
 }
@@ -177,7 +177,7 @@ static int write_source(Tune *t) {
     int status = FAILED;
     if (!tune_write(t->file, t->s, t->kernel, t->result, t->nresults, &text, &diff, &err)) fail("%s: %s", path, err.p);
     else if (diff.n == 0) status = output_write(NULL, "the source says so already\n", 27) ? DONE : FAILED;
-    else status = output_write(NULL, diff.p, diff.n) && output_write(path, text.p, text.n) ? DONE : FAILED;
+    else status = output_report(NULL, diff.p, diff.n) && output_write(path, text.p, text.n) ? DONE : FAILED;
     buf_free(&text), buf_free(&diff), buf_free(&err);
     return status;
 }
@@ -241,7 +241,7 @@ static int tune_all(Tune *t, Device *dev) {
         Buf out = {0};
         if (t->nresults > 1) buf_putc(&out, '\n');
         tune_summary(t->result, t->nresults, &out);
-        if (!output_write(NULL, out.p != NULL ? out.p : "", out.n)) status = FAILED;
+        if (!output_report(NULL, out.p != NULL ? out.p : "", out.n)) status = FAILED;
         buf_free(&out);
         if (t->opt->out != NULL && write_table(t) != DONE) status = FAILED;
         if (t->opt->write && rt != NULL && status == DONE) status = write_source(t);

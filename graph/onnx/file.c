@@ -10,6 +10,7 @@
 #include "graph/onnx/internal.h"
 
 #include "lang/file.h"
+#include "lang/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,18 +34,17 @@ void file_unmap(FileMap *f) {
 
 const char *shown(Arena *a, const char *name) {
     enum { LONGEST = 120 };
-    size_t n = name != NULL ? strlen(name) : 0;
-    char *out = arena_alloc(a, (n < LONGEST ? n : LONGEST + 3) + 1);
-    size_t i = 0;
-    while (i < n && i < LONGEST) {
+    size_t n = name != NULL ? strlen(name) : 0, i = 0;
+    Buf text = {0};
+    while (i < n) {
         size_t whole = utf8_length(name + i, name + n);
-        bool plain = whole > 0 && (unsigned char)name[i] >= 0x20 && name[i] != 0x7f;
-        if (whole > 0 && i + whole > LONGEST) break;
-        if (plain) memcpy(out + i, name + i, whole);
-        else out[i] = '?';
-        i += plain ? whole : 1;
+        if (i + (whole > 0 ? whole : 1) > LONGEST) break;
+        if (whole > 0 && char_plain(name + i, whole)) buf_add(&text, name + i, whole);
+        else buf_putc(&text, '?');
+        i += whole > 0 ? whole : 1;
     }
-    if (i < n) memcpy(out + i, "...", 3);
+    char *out = arena_printf(a, i < n ? "%s...(%zu bytes)" : "%s", text.n > 0 ? text.p : "", n);
+    buf_free(&text);
     return out;
 }
 

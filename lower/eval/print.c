@@ -7,6 +7,7 @@
 // Program 0 prints, unless the options say otherwise. What machine code prints, an element a line, comes out alike: runtime/prints.c.
 
 #include "lang/c_text.h"
+#include "lang/shown.h"
 #include "lower/eval/eval.h"
 
 #include <inttypes.h>
@@ -58,7 +59,7 @@ void print_tile(const char *head, int rank, const int64_t *extent, char (*cell)[
         int w = (int)strlen(cell[i]);
         if (w > b.width) b.width = w;
     }
-    fprintf(to, "%s =%s", head, rank ? "\n" : " ");
+    print_shown(to, "%s =%s", head, rank ? "\n" : " ");
     rows(&b, 0, 0);
     fputc('\n', to);
 }
@@ -101,7 +102,7 @@ void eval_print(Eval *e, const Step *s) {
         print_tile(head.p, t->rank, live, cell, to);
         free(cell);
     } else {
-        fprintf(to, "%s\n", head.n ? head.p : "");
+        print_shown(to, "%s\n", head.n ? head.p : "");
     }
     buf_free(&head);
 }
