@@ -45,10 +45,34 @@ static void describe_ports(tkc_graph *g) {
     }
 }
 
+// An input whose values decide shapes: a dense tensor in the host's memory.
+static bool known_input(const tkc_arg *a, GTensor *in, Buf *err) {
+    const tkc_tensor *t = &a->tensor;
+    BindArg b;
+    if (!a->name || !a->name[0]) return buf_puts(err, "an input of `known` has no name"), false;
+    if (!api_check_arg(a, err)) return false;
+    if (a->kind != TKC_TENSOR || t->memory != TKC_HOST)
+        return buf_printf(err, "`%s` is no tensor in the host's memory", a->name), false;
+    api_describe(a, &b);
+    if (!api_dense(a->name, &b, err) || !api_aligned(a->name, b.elem, t->data, err)) return false;
+    if (!t->data && bind_extent(&b)) return buf_printf(err, "`%s` has no memory", a->name), false;
+    *in = (GTensor){.elem = b.elem, .rank = t->rank, .data = t->data, .bytes = bind_extent(&b)};
+    for (int d = 0; d < t->rank; d++) in->shape[d] = t->dims[d];
+    return true;
+}
+
+static bool fixed_size(const tkc_size *size, OnnxSize *out, Buf *err) {
+    if (!size->name || !size->name[0]) return buf_puts(err, "a dimension of `fixed` has no name"), false;
+    *out = (OnnxSize){size->name, size->size};
+    bool fits = size->size >= 0 && size->size <= IX_DIM_MAX;
+    if (!fits) buf_printf(err, "`%s` cannot be fixed to %lld", size->name, (long long)size->size);
+    return fits;
+}
+
 static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err) {
-    GTensor   *in = checked_alloc(sizeof *in * (size_t)(o->nknown + 1));
-    OnnxGiven *given = checked_alloc(sizeof *given * (size_t)(o->nknown + 1));
-    OnnxSize  *fixed = checked_alloc(sizeof *fixed * (size_t)(o->nfixed + 1));
+    GTensor   *in = checked_alloc(sizeof *in * ((size_t)o->nknown + 1));
+    OnnxGiven *given = checked_alloc(sizeof *given * ((size_t)o->nknown + 1));
+    OnnxSize  *fixed = checked_alloc(sizeof *fixed * ((size_t)o->nfixed + 1));
     OnnxImport how = {.given = given,
                       .ngiven = o->nknown,
                       .fixed = fixed,
@@ -60,23 +84,17 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
                       .random_weights = o->random_weights};
     bool fine = true;
     for (int i = 0; i < o->nknown && fine; i++) {
-        const tkc_tensor *t = &o->known[i].tensor;
-        fine = api_check_arg(&o->known[i], err);
-        if (fine && (o->known[i].kind != TKC_TENSOR || t->memory != TKC_HOST))
-            fine = false, buf_printf(err, "`%s` is no tensor in the host's memory", o->known[i].name);
-        if (!fine) break;
-        in[i] = (GTensor){.elem = api_elem(t->dtype), .rank = t->rank, .data = t->data};
-        in[i].bytes = (size_t)elem_bytes(in[i].elem);
-        for (int d = 0; d < t->rank; d++) in[i].bytes *= (size_t)(in[i].shape[d] = t->dims[d]);
-        given[i] = (OnnxGiven){o->known[i].name ? o->known[i].name : "", &in[i]};
+        fine = known_input(&o->known[i], &in[i], err);
+        given[i] = (OnnxGiven){o->known[i].name, &in[i]};
+        for (int k = 0; k < i && fine; k++)
+            if (strcmp(o->known[k].name, o->known[i].name) == 0) fine = false, buf_printf(err, "`%s` is given twice", o->known[i].name);
     }
     for (int i = 0; i < o->nfixed && fine; i++) {
-        fixed[i] = (OnnxSize){o->fixed[i].name ? o->fixed[i].name : "", o->fixed[i].size};
-        if (fixed[i].size < 0 || fixed[i].size > IX_DIM_MAX) fine = false, buf_printf(err, "`%s` cannot be fixed to %lld", fixed[i].name, (long long)fixed[i].size);
+        fine = fixed_size(&o->fixed[i], &fixed[i], err);
+        for (int k = 0; k < i && fine; k++)
+            if (strcmp(fixed[k].name, fixed[i].name) == 0) fine = false, buf_printf(err, "`%s` is fixed twice", fixed[i].name);
     }
     g->model = fine ? onnx_read(path, err) : NULL;
-    if (g->model && how.dtype != EL_none && how.dtype != EL_bf16 && how.dtype != EL_f16)
-        fine = false, buf_puts(err, "a model can be of bf16 or f16, or as it is written");
     fine = fine && g->model && program_open(g->model, &(ProgramOptions){.opened = g->ctx->device}, &how, &g->program, err);
     g->session = g->program.session;
     g->runtime = g->program.runtime;
@@ -113,7 +131,12 @@ tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_op
     API_NEEDS(path);
     bool model = text_ends(path, ".onnx"), for_models = o->dtype || o->dtype_io || o->tf32 || o->donate || o->nknown || o->nfixed;
     if (!model && for_models) return api_refused("%s is no model: dtype, tf32, donate, known and fixed are for those", path);
-    if (o->nknown < 0 || (o->nknown && !o->known)) return api_refused("tkc_graph_load: `known` is NULL");
+    if (o->dtype && o->dtype != TKC_BF16 && o->dtype != TKC_F16)
+        return api_refused("tkc_graph_load: `dtype` is %d; a model can be of bf16 or f16, or as it is written", (int)o->dtype);
+    if (o->nknown < 0 || o->nknown > MAX_GRAPH_PARAMS) return api_refused("tkc_graph_load: `nknown` is %d; 0 to %d can be", o->nknown, MAX_GRAPH_PARAMS);
+    if (o->nfixed < 0 || o->nfixed > MAX_GRAPH_DIMS) return api_refused("tkc_graph_load: `nfixed` is %d; 0 to %d can be", o->nfixed, MAX_GRAPH_DIMS);
+    if (o->nknown && !o->known) return api_refused("tkc_graph_load: `known` is NULL");
+    if (o->nfixed && !o->fixed) return api_refused("tkc_graph_load: `fixed` is NULL");
     tkc_graph *g = checked_alloc(sizeof *g);
     *g = (tkc_graph){.ctx = ctx, .arena = arena_new()};
     pthread_mutex_init(&g->lock, NULL);
@@ -196,6 +219,7 @@ static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bo
         if (!api_dense(g->ports[p].name, &out[p], err)) return false;
         if (!a->tensor.data && bind_extent(&out[p]) && !sizes)
             return buf_printf(err, "`%s` has no memory", g->ports[p].name), false;
+        if (!sizes && a->tensor.memory == TKC_DEVICE && !api_aligned(g->ports[p].name, out[p].elem, a->tensor.data, err)) return false;
     }
     return true;
 }
@@ -203,6 +227,8 @@ static bool describe_args(const tkc_graph *g, const tkc_arg *args, int nargs, bo
 tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs) {
     Buf      err = {0};
     API_NEEDS_AS(g, "graph");
+    API_COUNT(nargs);
+    if (nargs > g->nports) return api_refused("%d arguments, but the graph has %d inputs and outputs", nargs, g->nports);
     API_NEEDS_ALL(args, nargs);
     if (g->stages) {
         tkc_status status = api_stages_sizes(g, args, nargs, &err);
@@ -295,6 +321,8 @@ static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream
 
 tkc_status tkc_graph_run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream) {
     API_NEEDS_AS(g, "graph");
+    API_COUNT(nargs);
+    if (nargs > g->nports) return api_refused("%d arguments, but the graph has %d inputs and outputs", nargs, g->nports);
     API_NEEDS_ALL(args, nargs);
     return run(g, args, nargs, stream, NULL);
 }
@@ -304,6 +332,8 @@ tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_p
     API_NEEDS(text);
     *text = NULL;
     API_NEEDS_AS(g, "graph");
+    API_COUNT(nargs);
+    if (nargs > g->nports) return api_refused("%d arguments, but the graph has %d inputs and outputs", nargs, g->nports);
     API_NEEDS_ALL(args, nargs);
     if (form < TKC_PROFILE_TABLE || form > TKC_PROFILE_HTML)
         return api_refused("there is no form %d of profiles", (int)form);

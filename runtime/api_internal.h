@@ -57,6 +57,9 @@ void       api_forget_choices(tkc_program *prog);
 Elem       api_elem(tkc_dtype t);                                      // EL_none: there is no such type
 bool       api_check_arg(const tkc_arg *a, Buf *err);
 void       api_describe(const tkc_arg *a, BindArg *b);                 // one that was checked; without its address
+// Memory that is used where it lies begins at a multiple of its element's size.
+bool       api_aligned(const char *name, Elem elem, const void *data, Buf *err);
+#define API_COUNT(n) do { if ((n) < 0) return api_refused("%s: `%s` is %d", __func__, #n, (n)); } while (0)
 // And what a call asks for.
 enum { API_MAX_VALUES = 64 };
 #define API_COUNTS(nvalues, nargs)                                                                                     \

@@ -122,6 +122,11 @@ bool api_check_arg(const tkc_arg *a, Buf *err) {
     return !err->n;
 }
 
+bool api_aligned(const char *name, Elem elem, const void *data, Buf *err) {
+    if ((uintptr_t)data % (uintptr_t)elem_bytes(elem) == 0) return true;
+    return buf_printf(err, "`%s` begins at no multiple of its elements' %d bytes", name, elem_bytes(elem)), false;
+}
+
 void api_describe(const tkc_arg *a, BindArg *b) {
     *b = (BindArg){.scalar = a->kind != TKC_TENSOR, .is_float = a->kind == TKC_FLOAT, .bits = true, .ival = a->i, .fval = a->f};
     if (b->scalar) return;
@@ -219,6 +224,7 @@ static bool place(tkc_launch *l, const LaunchInfo *info, const tkc_arg *args, in
             buf_printf(err, "`%s` has no memory", info->params[p].name->s);
             return false;
         }
+        if (!l->host[p].copied && !api_aligned(a->name, l->args[p].elem, a->tensor.data, err)) return false;
         l->copies |= l->host[p].copied;
     }
     l->nargs = info->nparams;
@@ -458,6 +464,8 @@ tkc_status tkc_set_data(tkc_launch *l, const char *name, void *data) {
     HostSide *h = &l->host[p];
     if (!data && h->bytes) return api_refused("`%s` has no memory", name);
     if (h->copied) { h->data = data; return TKC_OK; }
+    Buf err = {0};
+    if (!api_aligned(name, l->args[p].elem, data, &err)) return api_failed(TKC_BAD_ARGUMENT, &err);
     BindArg before = l->args[p];
     l->args[p].address = (uint64_t)(uintptr_t)data;
     bool anew = l->device->ops->runs_ptx && (l->args[p].address % 16 == 0) != (before.address % 16 == 0);

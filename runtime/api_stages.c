@@ -36,6 +36,9 @@ static bool fits(const tkc_port *p, const tkc_tensor *t, Buf *err) {
 
 static bool take_inputs(const tkc_graph *g, const tkc_arg *args, int nargs, bool sizes, StageTensor *to, Buf *err) {
     if (!api_port_names(g, args, nargs, err)) return false;
+    for (int i = 0; i < nargs; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(args[i].name, args[k].name) == 0) return buf_printf(err, "`%s` is given twice", args[i].name), false;
     for (int p = 0; p < inputs_of(g); p++) {
         const tkc_arg *a = api_port_arg(g, args, nargs, p);
         BindArg b;
@@ -120,6 +123,7 @@ tkc_status tkc_graph_result(tkc_graph *g, const char *output, tkc_memory memory,
     *out = (tkc_tensor){0};
     API_NEEDS_AS(g, "graph");
     API_NEEDS(output);
+    if (memory != TKC_HOST && memory != TKC_DEVICE) return api_refused("tkc_graph_result: `memory` is %d", (int)memory);
     for (int p = 0; p < g->nports; p++)
         if (g->ports[p].mode == TKC_OUT && strcmp(g->ports[p].name, output) == 0) port = p;
     if (port < 0) return api_refused("the graph has no output `%s`", output);

@@ -18,7 +18,8 @@
 // Errors      Functions that can fail give TKC_OK (0) or why they failed; tkc_error() then has the words, those that the
 //             command line prints, with file, line and column where there is a place. A failed call changes nothing,
 //             but that tensors of a launch that failed on the device may be half written. When memory for the library's
-//             own small data is out, the program is aborted. NULL where something has to be is an error; other pointers must be valid.
+//             own small data is out, the program is aborted. Every argument is checked (docs/api.md): NULL where something has to be,
+//             counts below 0 and numbers of no enumeration are errors; other pointers must be valid.
 // Ownership   What tkc_open, tkc_load_*, tkc_prepare and tkc_alloc give is the caller's to hand back, launches before
 //             their program, programs and memory before their context. Texts and arrays that are passed in are read
 //             during the call and not kept. Memory of tensors stays the caller's and must live while a launch may use it.
@@ -73,6 +74,7 @@ typedef enum tkc_memory {
 
 typedef struct tkc_tensor {
     // of element [0, 0, ...]; only read where the kernel does not write the parameter
+    // memory that is used where it lies begins at a multiple of the element's size
     void       *data;
     tkc_memory  memory;
     tkc_dtype   dtype;

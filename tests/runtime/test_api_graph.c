@@ -120,7 +120,7 @@ static void ports(void **state) {
     REFUSED(tkc_graph_load(w.ctx, EXAMPLES "/softmax.tk", NULL, &other), TKC_BAD_SOURCE, "has no graph");
     REFUSED(tkc_graph_load(w.ctx, EXAMPLES "/mlp.tk", &(tkc_graph_options){.donate = 1}, &other), TKC_BAD_ARGUMENT,
             "is no model");
-    REFUSED(tkc_graph_load(w.ctx, STEP, &(tkc_graph_options){.dtype = TKC_I8}, &other), TKC_BAD_SOURCE, "bf16 or f16");
+    REFUSED(tkc_graph_load(w.ctx, STEP, &(tkc_graph_options){.dtype = TKC_I8}, &other), TKC_BAD_ARGUMENT, "bf16 or f16");
     assert_null(other);
     end(&w);
 }
@@ -151,6 +151,68 @@ static void fixed(void **state) {
     REFUSED(tkc_graph_load(w.ctx, EXAMPLES "/mlp.tk", &(tkc_graph_options){.fixed = (tkc_size[]){{"batch", 3}}, .nfixed = 1}, &other), TKC_BAD_ARGUMENT, "is no model");
     end(&w);
     end(&any);
+}
+
+// Options, counts and enumerations that are none.
+static void out_of_range(void **state) {
+    (void)state;
+    static const int none[] = {-1, 99, 14, INT32_MAX, INT32_MIN};
+    static float x[64];
+    tkc_graph *g;
+    World w = world("eval", NULL, STEP, NULL);
+    tkc_arg one = {.name = "ids", .tensor = {.data = x, .dtype = TKC_F32, .rank = 1, .dims = {4}}};
+    tkc_size batch = {"batch", 3};
+#define LOAD(status, words, ...) REFUSED(tkc_graph_load(w.ctx, STEP, &(tkc_graph_options){__VA_ARGS__}, &g), status, words)
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) LOAD(TKC_BAD_ARGUMENT, "a model can be of bf16 or f16", .dtype = (tkc_dtype)none[i]);
+    static const int counts[] = {-1, INT32_MIN, 513, INT32_MAX};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        LOAD(TKC_BAD_ARGUMENT, "`nknown` is", .known = &one, .nknown = counts[i]);
+        LOAD(TKC_BAD_ARGUMENT, "`nfixed` is", .fixed = &batch, .nfixed = counts[i]);
+    }
+    LOAD(TKC_BAD_ARGUMENT, "`known` is NULL", .nknown = 1);
+    LOAD(TKC_BAD_ARGUMENT, "`fixed` is NULL", .nfixed = 1);
+    LOAD(TKC_BAD_SOURCE, "of `fixed` has no name", .fixed = &(tkc_size){NULL, 1}, .nfixed = 1);
+    LOAD(TKC_BAD_SOURCE, "cannot be fixed to", .fixed = &(tkc_size){"batch", INT64_MIN}, .nfixed = 1);
+    LOAD(TKC_BAD_SOURCE, "cannot be fixed to", .fixed = &(tkc_size){"batch", INT64_MAX}, .nfixed = 1);
+    LOAD(TKC_BAD_SOURCE, "fixed twice", .fixed = (tkc_size[]){{"batch", 1}, {"batch", 1}}, .nfixed = 2);
+#define KNOWN(words, ...) do { tkc_arg a = one; __VA_ARGS__; LOAD(TKC_BAD_SOURCE, words, .known = &a, .nknown = 1); } while (0)
+    int64_t apart = 2;
+    KNOWN("has no name", a.name = NULL);
+    KNOWN("has no name", a.name = "");
+    KNOWN("is no tensor in the host's memory", a.kind = TKC_INT);
+    KNOWN("is no tensor in the host's memory", a.tensor.memory = TKC_DEVICE);
+    KNOWN("no known element type", a.tensor.dtype = (tkc_dtype)99);
+    KNOWN("no known memory", a.tensor.memory = (tkc_memory)5);
+    KNOWN("has no memory", a.tensor.data = NULL);
+    KNOWN("has gaps", a.tensor.strides = &apart);
+    KNOWN("has -4 elements", a.tensor.dims[0] = -4);
+    KNOWN("dimensions; at most 8", a.tensor.rank = 9);
+    KNOWN("begins at no multiple", a.tensor.data = (char *)x + 1);
+    LOAD(TKC_BAD_SOURCE, "given twice", .known = (tkc_arg[]){one, one}, .nknown = 2);
+
+    tkc_port port;
+    char *text;
+    tkc_tensor result;
+    REFUSED(tkc_graph_port(w.g, -1, &port), TKC_BAD_ARGUMENT, "there is no port -1");
+    REFUSED(tkc_graph_port(w.g, INT32_MAX, &port), TKC_BAD_ARGUMENT, "there is no port");
+    REFUSED(tkc_graph_port(w.g, 0, NULL), TKC_BAD_ARGUMENT, "`out` is NULL");
+    REFUSED(tkc_graph_sizes(w.g, &one, -1), TKC_BAD_ARGUMENT, "`nargs` is -1");
+    REFUSED(tkc_graph_sizes(w.g, NULL, 1), TKC_BAD_ARGUMENT, "`args` is NULL");
+    REFUSED(tkc_graph_run(w.g, &one, INT32_MIN, NULL), TKC_BAD_ARGUMENT, "`nargs` is -");
+    REFUSED(tkc_graph_run(w.g, NULL, 1, NULL), TKC_BAD_ARGUMENT, "`args` is NULL");
+    REFUSED(tkc_graph_run(w.g, &one, 1 << 30, NULL), TKC_BAD_ARGUMENT, "1073741824 arguments, but the graph has");
+    REFUSED(tkc_graph_run(w.g, &(tkc_arg){.name = NULL}, 1, NULL), TKC_BAD_ARGUMENT, "no input or output ``");
+    REFUSED(tkc_graph_sizes(w.g, &one, INT32_MAX), TKC_BAD_ARGUMENT, "2147483647 arguments, but the graph has");
+    REFUSED(tkc_graph_profile(w.g, &one, INT32_MAX, TKC_PROFILE_TABLE, &text), TKC_BAD_ARGUMENT, "2147483647 arguments, but the graph has");
+    REFUSED(tkc_graph_profile(w.g, &one, -1, TKC_PROFILE_TABLE, &text), TKC_BAD_ARGUMENT, "`nargs` is -1");
+    REFUSED(tkc_graph_profile(w.g, &one, 1, TKC_PROFILE_TABLE, NULL), TKC_BAD_ARGUMENT, "`text` is NULL");
+    REFUSED(tkc_graph_result(w.g, NULL, TKC_HOST, &result), TKC_BAD_ARGUMENT, "`output` is NULL");
+    REFUSED(tkc_graph_result(w.g, "y", TKC_HOST, NULL), TKC_BAD_ARGUMENT, "`out` is NULL");
+    REFUSED(tkc_graph_result(w.g, "y", (tkc_memory)2, &result), TKC_BAD_ARGUMENT, "`memory` is 2");
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        REFUSED(tkc_graph_profile(w.g, &one, 1, (tkc_profile_form)none[i], &text), TKC_BAD_ARGUMENT, "there is no form");
+    tkc_graph_free(w.g);
+    tkc_close(w.ctx);
 }
 
 // ---- a file ---------------------------------------------------------------------------------------
@@ -399,7 +461,7 @@ static void fake_gpu(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ports), cmocka_unit_test(fixed), cmocka_unit_test(programs), cmocka_unit_test(steps_in_place), cmocka_unit_test(any_sizes), cmocka_unit_test(any_steps),
+        cmocka_unit_test(ports), cmocka_unit_test(out_of_range), cmocka_unit_test(fixed), cmocka_unit_test(programs), cmocka_unit_test(steps_in_place), cmocka_unit_test(any_sizes), cmocka_unit_test(any_steps),
         cmocka_unit_test(peak), cmocka_unit_test(lengths_on_a_gpu), cmocka_unit_test(fake_gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
