@@ -12,6 +12,7 @@
 // The words of an error belong to the thread that made it.
 
 #include "lang/c_text.h"
+#include "lang/shown.h"
 #include "runtime/api_internal.h"
 
 #include <stdlib.h>
@@ -49,8 +50,8 @@ tkc_status api_failed(tkc_status status, Buf *err) {
     }
     buf_free(words);
     if (!err->n) buf_puts(err, "it cannot be done");
-    *words = *err;
-    *err = (Buf){0};
+    buf_shown(words, err->p, err->n, SHOWN_SHORT);
+    buf_free(err);
     return status;
 }
 
@@ -83,6 +84,7 @@ tkc_status tkc_open(const char *device, const tkc_options *options, tkc_context 
     API_NEEDS(out);
     *out = NULL;
     if (options) { opt.ordinal = options->ordinal; opt.driver = options->driver; }
+    if (opt.ordinal < 0) return api_refused("tkc_open: `ordinal` is %d", opt.ordinal);
     Device *d = device_open(device ? device : "auto", &opt, &err);
     if (!d) return api_failed(TKC_DEVICE_ERROR, &err);
     *out = checked_alloc(sizeof **out);
@@ -143,6 +145,8 @@ tkc_status tkc_sync(tkc_context *ctx) {
 
 // ---- programs ------------------------------------------------------------------------------------
 
+enum { API_MAX_TEXT = 1 << 30 };                         // as of files
+
 static tkc_status load(tkc_context *ctx, Session *s, const Source *src, Buf *err, tkc_program **out) {
     Artifact *made = NULL;
     bool      compiled = src && artifact_is(src->text, src->size);
@@ -183,6 +187,7 @@ tkc_status tkc_load_text(tkc_context *ctx, const char *name, const char *text, s
     *out = NULL;
     API_NEEDS(ctx);
     API_NEEDS_ALL(text, bytes);
+    if (bytes > API_MAX_TEXT) return api_refused("tkc_load_text: %zu bytes; at most %d can be", bytes, API_MAX_TEXT);
     Session *s = session_new();
     return load(ctx, s, source_add(s, name ? name : "text", text ? text : "", bytes), &err, out);
 }

@@ -139,6 +139,7 @@ bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const B
     EvalReport  report = {0};
     opt->junk = (uint32_t)ctl->junk_seed;
     opt->reversed = ctl->reversed;
+    opt->bounded = true;
     opt->print_to = runtime_options(rt)->print_to ? runtime_options(rt)->print_to : stdout;
     opt->report = ctl->notes ? &report : NULL;
     for (int p = 0; p < info->nparams; p++) {
@@ -147,6 +148,7 @@ bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const B
         eval[p].fval = a->fval;
         if (info->params[p].kind == PK_SCALAR) continue;
         eval[p].tensor.data = (void *)(uintptr_t)a->address;
+        eval[p].tensor.bytes = bind_extent(a);
         memcpy(eval[p].tensor.dims, a->dim, sizeof a->dim);
         memcpy(eval[p].tensor.strides, a->stride, sizeof a->stride);
     }

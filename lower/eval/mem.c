@@ -304,6 +304,20 @@ void eval_row_store(Eval *e, const Step *s) { eval_store(e, s); }
 
 static int64_t lane_in(const Rows *r, int k, int64_t i) { return r->off[k] + i * stride_of(r->s, k); }
 
+// Where a raw pointer leads: into the memory of an argument, or the kernel has a fault.
+static unsigned char *pointed(Eval *e, const Op *op, uint64_t address, int size) {
+    const LaunchInfo *info = e->f->launch;
+    if (!e->opt->bounded) return (unsigned char *)(uintptr_t)address;
+    for (int p = 0; p < info->nparams; p++) {
+        const EvalTensor *t = &e->args[p].tensor;
+        uint64_t from = (uint64_t)(uintptr_t)t->data;
+        bool in = info->params[p].kind != PK_SCALAR && address >= from && address - from <= t->bytes && t->bytes - (address - from) >= (uint64_t)size;
+        if (in) return (unsigned char *)(uintptr_t)address;
+    }
+    eval_fault(e, op->span, "a raw pointer leads out of the memory of the arguments");
+    return NULL;
+}
+
 void eval_ptrload(Eval *e, const Step *s) {
     const Op *op = s->op;
     const Type *t = &op->out[0]->type;
@@ -319,9 +333,11 @@ void eval_ptrload(Eval *e, const Step *s) {
         int64_t alive = live_lanes(&r, live);
         for (int64_t i = 0; i < alive; i++) {
             unsigned char *to = out + (r.out + i) * size;
-            if (!where || where[lane_in(&r, kwhere, i)])
-                memcpy(to, (const void *)(uintptr_t)address[lane_in(&r, 0, i)], (size_t)size);
-            else if (other)                              memcpy(to, other + lane_in(&r, kelse, i) * size, (size_t)size);
+            if (!where || where[lane_in(&r, kwhere, i)]) {
+                const unsigned char *from = pointed(e, op, address[lane_in(&r, 0, i)], size);
+                if (!from) return;
+                memcpy(to, from, (size_t)size);
+            } else if (other)                            memcpy(to, other + lane_in(&r, kelse, i) * size, (size_t)size);
             else                                         memset(to, 0, (size_t)size);
         }
         junk_lanes(e, t, out, r.out + alive, r.n - alive, op->out[0]->id);
@@ -341,8 +357,11 @@ void eval_ptrstore(Eval *e, const Step *s) {
     for (rows_start(&r, s->space); rows_next(&r);) {
         int64_t alive = live_lanes(&r, live);
         for (int64_t i = 0; i < alive; i++)
-            if (!where || where[lane_in(&r, 2, i)])
-                memcpy((void *)(uintptr_t)address[lane_in(&r, 0, i)], value + lane_in(&r, 1, i) * size, (size_t)size);
+            if (!where || where[lane_in(&r, 2, i)]) {
+                unsigned char *to = pointed(e, op, address[lane_in(&r, 0, i)], size);
+                if (!to) return;
+                memcpy(to, value + lane_in(&r, 1, i) * size, (size_t)size);
+            }
     }
 }
 
@@ -411,7 +430,8 @@ void eval_atomic(Eval *e, const Step *s) {
                 bool on = (!tensor || place_ok(&p, i)) && (!where || where[lane_in(&r, s->space->n - 1, lane)]);
                 if (on && tensor) at = a.data + place_at(&p, i) * size;
                 else if (on)
-                    at = (unsigned char *)(uintptr_t)((const uint64_t *)lanes_of(e, op->in[0]))[lane_in(&r, 0, lane)];
+                    at = pointed(e, op, ((const uint64_t *)lanes_of(e, op->in[0]))[lane_in(&r, 0, lane)], size);
+                if (on && !at) return;
                 if (on) {
                     memcpy(&old, at, (size_t)size);
                     memcpy(&v, value->t->data + lane_in(&r, kvalue, lane) * size, (size_t)size);

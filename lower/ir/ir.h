@@ -277,7 +277,7 @@ Fn   *ir_build(Session *s, const TKernel *k);
 // Runs all programs of the grid on host memory, whole tiles at a time. No globals, and f is only read.
 
 // strides in elements
-typedef struct EvalTensor { void *data; int64_t dims[MAX_RANK]; int64_t strides[MAX_RANK]; } EvalTensor;
+typedef struct EvalTensor { void *data; int64_t dims[MAX_RANK]; int64_t strides[MAX_RANK]; uint64_t bytes; } EvalTensor;
 // by parameter; a pointer is tensor.data
 typedef struct EvalArg { EvalTensor tensor; int64_t ival; double fval; } EvalArg;
 typedef struct EvalReport {           // what is legal to run but worth telling; lines for people, at most 20 of them
@@ -286,6 +286,7 @@ typedef struct EvalReport {           // what is legal to run but worth telling;
     Buf      text;
 } EvalReport;
 typedef struct EvalOptions {
+    bool     bounded;                 // EvalTensor.bytes is the extent of each argument: raw pointers lead nowhere else
     uint32_t junk;                    // seed of what dead lanes hold (what `out` memory holds before is the caller's affair)
     bool     reversed;                // programs from last to first
     bool     reordered;               // bounds hold for other orders of a loop's iterations, too

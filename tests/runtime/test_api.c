@@ -260,7 +260,116 @@ static void nothing_there(void **state) {
     REFUSED(tkc_graph_profile(NULL, NULL, 0, TKC_PROFILE_TABLE, &text), TKC_BAD_ARGUMENT, "tkc_graph_profile: `graph` is NULL");
     assert_int_equal(tkc_graph_ports(NULL), 0);
     assert_string_equal(tkc_device_name(NULL), "");
+    assert_string_equal(tkc_device_text(NULL), "");
     tkc_free(NULL, NULL);
+    tkc_free(w.ctx, NULL);
+    tkc_close(NULL);
+    tkc_unload(NULL);
+    tkc_launch_free(NULL);
+    tkc_graph_free(NULL);
+    tkc_text_free(NULL);
+    tkc_graph_stats_get(NULL, NULL);
+    tkc_graph_stats stats = {.plans = 7};
+    tkc_graph_stats_get(NULL, &stats);
+    assert_int_equal(stats.plans, 0);
+    end(&w);
+}
+
+// A raw pointer that leads out of its memory is a fault where the device is ours, and the host's memory is not touched.
+static void pointers_astray(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel load_at(p: *f32, by: i64, y: out f32[N]) grid (n in N by 32) { y[n] = load(p + by + n); }\n"
+        "kernel store_at(p: *f32, by: i64, y: out f32[N]) grid (n in N by 32) { store(p + by + n, 1.0); y[n] = 0.0; }\n"
+        "kernel add_at(p: *f32, by: i64, y: out f32[N]) grid (n in N by 32) { atomic_add(p + by + n, 1.0); y[n] = 0.0; }\n";
+    static const char *const kernels[] = {"load_at", "store_at", "add_at"};
+    static const struct { int64_t by; bool fine; } cases[] = {
+        {0, true}, {8, true}, {9, false}, {-1, false}, {1 << 20, false}, {INT64_C(1) << 40, false}, {-(INT64_C(1) << 40), false}, {INT64_MAX / 8, false},
+    };
+    static float memory[64], *p = memory + 24, *y = memory + 56;           // with something between them
+    for (int d = 0; d < DEVICES; d++) {
+        tkc_context *ctx;
+        tkc_program *prog;
+        FINE(tkc_open(devices[d], NULL, &ctx));
+        FINE(tkc_load_text(ctx, "astray.tk", text, strlen(text), &prog));
+        for (int k = 0; k < 3; k++)
+            for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                tkc_launch *run;
+                tkc_arg args[] = {vector("p", p, 16, TKC_HOST), vector("y", y, 8, TKC_HOST), {.name = "by", .kind = TKC_INT, .i = cases[i].by}};
+                FINE(tkc_prepare(prog, kernels[k], NULL, 0, args, 3, &run));
+                if (cases[i].fine) FINE(tkc_run(run, NULL));
+                else REFUSED(tkc_run(run, NULL), TKC_DEVICE_ERROR, d ? "out of bounds" : "a raw pointer leads out of the memory of the arguments");
+                tkc_launch_free(run);
+            }
+        tkc_unload(prog);
+        tkc_close(ctx);
+    }
+}
+
+// Numbers and enumerations that are none of theirs.
+static void out_of_range(void **state) {
+    (void)state;
+    static float x[8], y[16];
+    World w = world("emu", NULL);
+    tkc_context *none;
+    tkc_program *prog;
+    tkc_launch  *run;
+    tkc_arg args[] = {vector("x", x, 8, TKC_HOST), vector("y", y, 8, TKC_HOST), {.name = "a", .kind = TKC_FLOAT, .f = 1}};
+    tkc_value values[65];
+    for (int i = 0; i < 65; i++) values[i] = (tkc_value){"BY", "1"};
+    REFUSED(tkc_open("emu", &(tkc_options){.ordinal = -1}, &none), TKC_BAD_ARGUMENT, "`ordinal` is -1");
+    REFUSED(tkc_load_text(w.ctx, "a.tk", source, (size_t)1 << 40, &prog), TKC_BAD_ARGUMENT, "at most 1073741824 can be");
+    REFUSED(tkc_load_text(w.ctx, "a.tk", source, SIZE_MAX, &prog), TKC_BAD_ARGUMENT, "at most 1073741824 can be");
+    static const int below[] = {-1, -65, INT32_MIN};
+    for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
+        int n = below[i];
+        REFUSED(tkc_prepare(w.prog, "axpy", NULL, n, args, 3, &run), TKC_BAD_ARGUMENT, "values and 3 arguments");
+        REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, n, &run), TKC_BAD_ARGUMENT, "0 values and -");
+        REFUSED(tkc_tune(w.prog, "axpy", NULL, n, args, 3, 0, NULL), TKC_BAD_ARGUMENT, "values and 3 arguments");
+        REFUSED(tkc_tune(w.prog, "axpy", NULL, 0, args, 3, n, NULL), TKC_BAD_ARGUMENT, "candidates cannot be measured");
+    }
+    REFUSED(tkc_prepare(w.prog, "axpy", values, 65, args, 3, &run), TKC_BAD_ARGUMENT, "65 values");
+    REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 1 << 20, &run), TKC_BAD_ARGUMENT, "1048576 arguments");
+    REFUSED(tkc_prepare(w.prog, "shift", &(tkc_value){NULL, "1"}, 1, args, 3, &run), TKC_BAD_ARGUMENT, "no compile-time parameter ``");
+    REFUSED(tkc_prepare(w.prog, "shift", &(tkc_value){"BY", NULL}, 1, args, 3, &run), TKC_BAD_ARGUMENT, "without a value");
+    static const int no_types[] = {-1, 0, 16, 99, INT32_MIN, INT32_MAX};
+    for (size_t i = 0; i < sizeof no_types / sizeof *no_types; i++) {
+        args[0].tensor.dtype = (tkc_dtype)no_types[i];
+        REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "`x` has no known element type");
+        args[0].tensor.dtype = TKC_F32;
+        if (!no_types[i]) continue;
+        args[0].tensor.memory = (tkc_memory)no_types[i];
+        REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "`x` lies in no known memory");
+        args[0].tensor.memory = TKC_HOST;
+        args[0].kind = (tkc_kind)no_types[i];
+        REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "of no known kind");
+        args[0].kind = TKC_TENSOR;
+        args[0].tensor.rank = no_types[i];
+        REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "`x` has");
+        args[0].tensor.rank = 1;
+    }
+    const char *name = args[1].name;
+    args[1].name = NULL;
+    REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "has no parameter ``");
+    args[1].name = name;
+    FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+    double us;
+    static const int rounds[] = {0, -1, 10001, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++)
+        REFUSED(tkc_time(run, rounds[i], &us), TKC_BAD_ARGUMENT, "1 to 10000 can be");
+    REFUSED(tkc_time(run, 1, NULL), TKC_BAD_ARGUMENT, "tkc_time: `microseconds` is NULL");
+    REFUSED(tkc_set_data(run, NULL, y), TKC_BAD_ARGUMENT, "has no tensor ``");
+    REFUSED(tkc_set_int(run, NULL, 1), TKC_BAD_ARGUMENT, "has no number ``");
+    REFUSED(tkc_set_float(run, NULL, 1), TKC_BAD_ARGUMENT, "has no number ``");
+    tkc_launch_free(run);
+    end(&w);
+    w = world("eval", NULL);                               // used where it lies
+    args[1].tensor.data = (char *)y + 2;
+    REFUSED(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run), TKC_BAD_ARGUMENT, "`y` begins at no multiple of its elements' 4 bytes");
+    args[1].tensor.data = y;
+    FINE(tkc_prepare(w.prog, "axpy", NULL, 0, args, 3, &run));
+    REFUSED(tkc_set_data(run, "x", (char *)y + 1), TKC_BAD_ARGUMENT, "`x` begins at no multiple");
+    tkc_launch_free(run);
     end(&w);
 }
 
@@ -576,7 +685,7 @@ static void artifact_lengths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(tuning),
+        cmocka_unit_test(host_memory), cmocka_unit_test(device_memory), cmocka_unit_test(out_of_range), cmocka_unit_test(pointers_astray), cmocka_unit_test(tuning),
         cmocka_unit_test(artifacts),   cmocka_unit_test(artifact_lengths), cmocka_unit_test(specialised),   cmocka_unit_test(column),
         cmocka_unit_test(refusals),      cmocka_unit_test(nothing_there), cmocka_unit_test(threads),       cmocka_unit_test(driver), cmocka_unit_test(early),
     };
