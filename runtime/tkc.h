@@ -28,7 +28,8 @@
 //             launches run at once. A kernel may have scratch memory of its launch, so runs of one launch must be in
 //             order (one stream, or streams that wait for each other).
 // Cache       Compiled code is kept on disk for the next process, under TKC_CACHE_DIR, XDG_CACHE_HOME/tkc or
-//             HOME/.cache/tkc, up to TKC_CACHE_MIB MiB (256); TKC_CACHE=off turns that off. It may be removed at any time.
+//             HOME/.cache/tkc, up to TKC_CACHE_MIB MiB (256), where the folder is the user's own and nobody else may write it;
+//             TKC_CACHE=off turns that off. It may be removed at any time.
 // CUDA        The device's primary context is used, the one that the CUDA runtime and frameworks share, and is left
 //             current in the calling thread. On tensors in device memory tkc_run allocates nothing, copies nothing, takes
 //             no lock and does not wait: it is one cuLaunchKernel, and may be captured into a graph of the driver, whose

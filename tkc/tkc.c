@@ -128,6 +128,7 @@ const Command command_table[] = {
       "libtkc keep the PTX of what they compile there (and the machine code that ptxas makes of several kernels "
       "at once), by the sources, values, options and compiler that made it; nothing "
       "has to be cleared for a result to be right. The folder is TKC_CACHE_DIR, else XDG_CACHE_HOME/tkc, else HOME/.cache/tkc; "
+      "it has to be the user's own, and nobody else may write it. "
       "TKC_CACHE_MIB bounds it (256), by removing what was not used for longest (looked at now and then, on average when a 64th of it was written); TKC_CACHE=off turns it off.", NULL,
       "tkc cache\n"
       "tkc cache measured\n"

@@ -188,7 +188,7 @@ static void json_has_every_span(void **state) {
     diag_help(d, "do");
     diag_fix(d, at(src, "acc", 0), "sum");
     expect_text(s, DIAG_json,
-        "{\"severity\":\"error\",\"code\":\"E0110\",\"name\":\"missing\",\"message\":\"expected a\\u0009tab, \\ufffd\",\"spans\":["
+        "{\"severity\":\"error\",\"code\":\"E0110\",\"name\":\"missing\",\"message\":\"expected a\\u0009tab, \\\\xff\",\"spans\":["
         "{\"file\":\"a \\\"b\\\".tk\",\"line\":5,\"col\":8,\"end_line\":5,\"end_col\":11,\"primary\":true,\"label\":\"\"},"
         "{\"file\":\"a \\\"b\\\".tk\",\"line\":5,\"col\":1,\"end_line\":5,\"end_col\":4,\"primary\":false,\"label\":\"left\"}],"
         "\"extras\":[{\"kind\":\"help\",\"text\":\"do\",\"fix\":{\"file\":\"a \\\"b\\\".tk\",\"line\":5,\"col\":1,\"end_line\":5,\"end_col\":4,"

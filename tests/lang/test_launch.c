@@ -214,7 +214,50 @@ static void read_back(void **state) {
     session_free(s);
 }
 
+// Lines that are each well formed, and no launch together: refused at the end of the kernel, before anything evaluates it.
+static void no_launch(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "// tk: slot 0: 4 bytes, address of x\n", "// tk: slot 0: 8 bytes, address of a\n", "// tk: slot 0: 8 bytes, a\n",
+        "// tk: slot 0: 3 bytes, M\n", "// tk: slot 0: 128 bytes, tensor map of a, dimensions 0 1, box 4 4, swizzle 0\n",
+        "// tk: slot 0: 64 bytes, tensor map of x, dimensions 0 1, box 4 4, swizzle 0\n", "// tk: slot 0: 128 bytes, tensor map of x, dimensions 0 1, box 4 4, swizzle 5\n",
+        "// tk: slot 0: 128 bytes, tensor map of x, dimensions 0 1 0, box 4 4 4, swizzle 0, im2col lower 1\n",
+    };
+    Session *s = session_new();
+    for (size_t i = 0; i <= sizeof lines / sizeof *lines; i++) {
+        const LaunchInfo *info[2];
+        Buf in = {0}, err = {0};
+        buf_puts(&in, "// tk: kernel k entry k\n// tk: param x: bf16[M, N]\n// tk: param a: f32\n");
+        if (i < sizeof lines / sizeof *lines) buf_puts(&in, lines[i]);
+        else {                                               // more at hand at once than whoever evaluates has room for
+            buf_puts(&in, "// tk: guard ");
+            for (int k = 0; k < 50; k++) buf_puts(&in, "M ? 1 : ");
+            buf_puts(&in, "0\n");
+        }
+        buf_puts(&in, "// tk: blocks M, threads 32, shared 0\n");
+        assert_int_equal(launch_read(s, in.p, in.n, info, 2, &err), -1);
+        assert_string_equal(err.p, "line 5: what the head says of the kernel `k` before it is not a launch");
+        buf_free(&err);
+        buf_puts(&in, "// tk: kernel l entry l\n");          // also where another one follows
+        assert_int_equal(launch_read(s, in.p, in.n, info, 2, &err), -1);
+        buf_free(&in), buf_free(&err);
+    }
+    static const char *const wrongs[] = {
+        "guard 99999999999999999999 == M", "dim M = 99999999999999999999", "blocks M, threads 1025, shared 0", "blocks M, threads 0, shared 0",
+        "blocks M, threads 32, shared 99999999", "blocks M, threads 32, shared 0, cluster 65", "param y: f32[1, 2, 3, 4, 5, 6, 7, 8, 9]",
+    };
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        const LaunchInfo *info[1];
+        Buf in = {0}, err = {0};
+        buf_printf(&in, "// tk: kernel k entry k\n// tk: param x: bf16[M, N]\n// tk: %s\n", wrongs[i]);
+        assert_int_equal(launch_read(s, in.p, in.n, info, 1, &err), -1);
+        assert_non_null(strstr(err.p, "line 3: the head that tkc writes has"));
+        buf_free(&in), buf_free(&err);
+    }
+    session_free(s);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(symbols), cmocka_unit_test(solving), cmocka_unit_test(text), cmocka_unit_test(head), cmocka_unit_test(read_back)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(arithmetic), cmocka_unit_test(symbols), cmocka_unit_test(solving), cmocka_unit_test(text), cmocka_unit_test(head), cmocka_unit_test(read_back), cmocka_unit_test(no_launch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
