@@ -6,9 +6,9 @@
 
 #include "graph/internal.h"
 #include "graph/stages.h"
-#include "lang/c_text.h"
 
 #include "lang/number.h"
+#include "lang/shown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -80,16 +80,15 @@ void g_forget(Graph *g, uint32_t requires) {
 
 void *g_error(Graph *g, const char *fmt, ...) {
     if (g->tables->error) return NULL;
-    Buf b = {0};
+    Buf b = {0}, words = {0};
     va_list args;
     va_start(args, fmt);
-    char words[1024];
-    c_vsnprintf(words, sizeof words, fmt, args);
+    buf_vprintf(&words, fmt, args);
     va_end(args);
     if (g->tables->at) buf_printf(&b, "%s: ", g->tables->at);
-    buf_puts(&b, words);
+    buf_line(&b, words.n > 0 ? words.p : "");              // names and attributes are the model's
     g->tables->error = arena_printf(g->arena, "%s", b.p);
-    buf_free(&b);
+    buf_free(&b), buf_free(&words);
     return NULL;
 }
 
