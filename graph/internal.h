@@ -19,6 +19,7 @@ struct GTables {
     struct { Ix e; int depth; bool yes; } *proved;           // what was tried last, by hash: a proof stands, a failure where as little may be tried
     bool     simplified;
     bool     narrow;                                         // .. will be of 16-bit operands (rewrite/narrow.c)
+    uint8_t  narrow_to;                                      // .. of that Elem, where it is narrow
     bool     tf32;                                           // products of f32 are single ones of tf32
     bool     unoptimised;                                    // --opt=none: required rewrites alone, a kernel for each value
 };

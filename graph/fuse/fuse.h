@@ -22,6 +22,7 @@ typedef struct Attention {       // a product whose left operand is a softmax al
 } Attention;
 
 // place: of the left operand's elements; its last coordinate is the contracted axis.
+bool attention_softmax(Graph *g, const Node *n);              // is it one, along one axis?
 bool attention_match(Graph *g, const Node *product, const Ix *place, Attention *to);
 
 // Is this reduction's a few rows that no cluster of blocks keeps (rows.c)? Of sizes that are known.

@@ -10,12 +10,13 @@
 //
 // Numbers. What is one number and computed from constants is a literal: a head's size under a root, a clip's bounds.
 //
-// Factors. A number that multiplies an operand of a product multiplies its result: (s * q) @ (t * k)' = s * t * (q @ k').
-// There are fewer results than operands of an attention, and what is only moved before a product can be loaded as it
-// is. Weights, which are scaled once, keep theirs.
+// Factors. A number that multiplies an operand of a product multiplies its result, (s * q) @ (t * k)' = s * t * (q @ k'), or else
+// the other operand, (s * t * q) @ k', as far as values stay in range (range.c). There are fewer results than operands of an
+// attention, and what is only moved before a product can be loaded as it is. Weights, which are scaled once, keep theirs.
 
 #include "graph/fuse/fuse.h"
 #include "graph/ref/ref.h"
+#include "graph/rewrite/range.h"
 #include "graph/rewrite/rewrite.h"
 
 #include <string.h>
@@ -249,13 +250,17 @@ static Node *outer(const Rewrite *r, const Node *n, Node *const *src) {
         for (int i = 0; i < own; i++) coord[i] = ix_axis(g, i, src[side]->shape[i]);
         int other = src[1 - side]->rank - nk;
         part[side] = g_cast(g, g_view(g, src[side], own, src[side]->shape, coord, NULL, g_int(0)), n->contract.acc);
-        part[1 - side] = g_reduce(g, GR_sum, g_cast(g, src[1 - side], n->contract.acc), ((1u << nk) - 1) << other, false);
+        Node *weights = g_cast(g, src[1 - side], n->contract.acc);
+        double power = range_sums(g, n, src[1 - side]);      // of weights that may add up past the end, over as many as they are
+        if (power > 1) weights = g_ew2f(g, EW_mul, weights, 1 / power);
+        part[1 - side] = g_reduce(g, GR_sum, weights, ((1u << nk) - 1) << other, false);
         for (int p = 0; p < 2; p++) {
             int rank = p == side ? own : other;
             for (int i = 0; i < rank; i++) axis[i] = i < nb || p == 0 ? i : i + n->contract.nm;
             part[p] = g_broadcast_to(g, part[p], n->rank, n->shape, axis);
         }
-        return g_cast(g, g_ew2(g, EW_mul, part[0], part[1]), (Elem)n->elem);
+        Node *y = g_ew2(g, EW_mul, part[0], part[1]);
+        return g_cast(g, power > 1 ? g_ew2f(g, EW_mul, y, power) : y, (Elem)n->elem);
     }
     return NULL;
 }
@@ -337,18 +342,75 @@ static Node *unscaled(Graph *g, Node *x, double *factor) {
     return x;
 }
 
+// Only one operand without its factors, if the other one must keep them.
+static Node *hoisted_by(Graph *g, const Node *n, Node *const *src, Node *const *bare, const double *factor) {
+    for (int sides = 3; sides > 0; sides--) {                // both, the right one, the left one
+        Node *to[2];
+        double of[2];
+        for (int i = 0; i < 2; i++) {
+            bool without = sides >> i & 1;
+            to[i] = without ? bare[i] : src[i];
+            of[i] = without ? factor[i] : 1;
+        }
+        if ((to[0] == src[0] && to[1] == src[1]) || !range_past_product(g, n, to[0], of[0], to[1], of[1])) continue;
+        Node *y = rewrite_node(g, (Node *)n, to);
+        return of[0] * of[1] == 1 ? y : g_ew2f(g, EW_mul, y, of[0] * of[1]);
+    }
+    return NULL;
+}
+
+// The factors of both operands on the smaller one, or the left one if it has one in any case.
+static Node *on_one_side(Graph *g, const Node *n, Node *const *src, Node *const *bare, const double *factor) {
+    for (int from = 1; from >= 0; from--) {
+        int to = 1 - from;
+        Ix giver = g_count(g, bare[from]), taker = g_count(g, bare[to]);
+        bool better = giver && taker && ix_prove_le(g, taker, giver) && (from == 1 || !ix_prove_le(g, giver, taker));
+        if (bare[from] == src[from] || !(better || (from == 1 && bare[to] != src[to])) || !range_across_product(g, bare[from], bare[to], factor[from], factor[to])) continue;
+        Node *with[2];
+        with[from] = bare[from];
+        with[to] = g_ew2f(g, EW_mul, bare[to], factor[0] * factor[1]);
+        return rewrite_node(g, (Node *)n, with);
+    }
+    return NULL;
+}
+
+// An operand whose factor stays, of a value that is moved, or read several times: the value times the factor, moved. That is
+// where its product's epilogue can have it. NULL: it is there already, or the value is wanted without it, too.
+static Node *sunk(Rewrite *r, const Node *operand) {
+    enum { MOST_VIEWS = 16 };
+    const Node *view[MOST_VIEWS], *x = operand, *times = NULL;
+    double factor;
+    int n = 0, below = 0, at = 0;
+    for (; n < MOST_VIEWS && r->users[x->id] == 1; x = times == x ? x->src[at] : x->src[0]) {
+        bool moves = x->kind == G_view && ix_is(x->view.pred, 1);
+        if (moves) view[n++] = x, below += times != NULL;
+        else if (times || x->kind != G_ew || (x->op != EW_mul && x->op != EW_div)) break;
+        else {
+            at = number(x->src[1], &factor) ? 0 : x->op == EW_mul && number(x->src[0], &factor) ? 1 : -1;
+            if (at < 0) return NULL;
+            times = x;
+        }
+    }
+    if (!times || !below || r->users[x->id] != 1) return NULL;
+    Node *y = g_ew2f(r->g, (GEw)times->op, r->to[x->id], factor);
+    while (n-- > 0) y = g_view(r->g, y, view[n]->rank, view[n]->shape, view[n]->view.coord, NULL, g_int(0));
+    return y;
+}
+
 static Node *hoisted(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Graph *g = r->g;
-    double factor = 1;
+    double factor[2] = {1, 1};
     (void)pass;
     if (n->kind != G_contract || (n->elem != EL_f32 && n->elem != EL_f64) || r->constant[n->src[0]->id] ||
         r->constant[n->src[1]->id])
         return NULL;
-    Node *a = unscaled(g, src[0], &factor), *b = unscaled(g, src[1], &factor);
-    if (a == src[0] && b == src[1]) return NULL;
-    if (factor - factor != 0 || factor == 0) return NULL;
-    Node *y = rewrite_node(g, n, (Node *[]){a, b});
-    return factor == 1 ? y : g_ew2f(g, EW_mul, y, factor);
+    Node *bare[2] = {unscaled(g, src[0], &factor[0]), unscaled(g, src[1], &factor[1])};
+    if (bare[0] == src[0] && bare[1] == src[1]) return NULL;
+    Node *y = hoisted_by(g, n, src, bare, factor);
+    if (!y) y = on_one_side(g, n, src, bare, factor);
+    if (y) return y;
+    Node *left = sunk(r, n->src[0]), *right = sunk(r, n->src[1]);
+    return left || right ? rewrite_node(g, n, (Node *[]){left ? left : src[0], right ? right : src[1]}) : NULL;
 }
 
 void hoist_factors(Graph *g) {

@@ -46,6 +46,12 @@ static Node *softmax_of(Graph *g, Node *x, int *axis) {
     return reduced_along(g, d->src[1], GR_max, s) == *axis ? s : NULL;
 }
 
+bool attention_softmax(Graph *g, const Node *n) {
+    Node *x = g->nodes.at[n->id];
+    int axis;
+    return softmax_of(g, x, &axis) != NULL;
+}
+
 // Does c say of each row of s, along `axis`, that its maximum is -inf? c has the shape of s.
 static bool says_nothing_there(Graph *g, Node *c, const Node *s, int axis) {
     Ix at[G_MAX_RANK], through[G_MAX_RANK];

@@ -5,21 +5,32 @@
 //
 // A convolution, a transposed one, Gemm and MatMul are all a product with weights here, and batch normalisation is
 // subtractions, multiplications and additions, whoever wrote it down and in whatever order; so there is one rule. On the way
-// from a product, as long as nothing else reads the value, `Linear` keeps it as scale * product + shift, with both as values
-// of the product's channels. The new weights are nodes made of constants alone, which a program computes once, when
-// its weights are loaded (fuse.c); they need not be there when it is written.
+// from a product, as long as nothing else reads the value, `Linear` keeps it as scale * product + before + after, with all three as
+// values of the product's channels. The new weights are nodes made of constants alone, which a program computes once, when
+// its weights are loaded (fuse.c).
 //
 // A factor that is the same for all channels stays where it is: that costs nothing, and the weights stay as they are.
+//
+// Range (range.c). A scale above 1 that goes into the weights makes all terms of the sum larger, and may take them past the end where the
+// model's sum was in range. So the weights get the scales over 2^e, the power of two that the greatest reaches, and what is added before
+// the last scale as well; the sum is multiplied by 2^e behind that, which is exact and one instruction with what is added:
+//
+//     y = (product(x, w * scale / 2^e) + before / 2^e) * 2^e + after
+//
+// No term is larger than the model's, and (..) is no larger than the model's value at that place. At the small end each channel's weights
+// have to keep their bits. Both are asked of the numbers themselves: where the scales are not known now, the scale stays behind the product.
 
 #include "graph/fuse/fuse.h"
+#include "graph/rewrite/range.h"
 #include "graph/rewrite/rewrite.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct Linear {
     Node     *product;           // NULL: the value is not of this form
     const Ix *place;             // of the product's element, in axes of the value
-    Node     *scale, *shift;     // of the product's channels [b.., n..]; NULL: 1, 0
+    Node     *scale, *before, *after;    // of the product's channels [b.., n..]; NULL: 1, 0, 0; before: added up to the last scale
     bool      extended;          // its only user is of this form, too
 } Linear;
 
@@ -63,23 +74,25 @@ static Node *by_channel(Graph *g, const Linear *v, const Node *x, Node *k) {
 }
 
 static Node *times(Graph *g, Node *a, Node *b) { return a ? g_ew2(g, EW_mul, a, b) : b; }
-static Node *plus(Graph *g, Node *a, Node *b) { return a ? g_ew2(g, EW_add, a, b) : b; }
+static Node *plus(Graph *g, Node *a, Node *b) { return a && b ? g_ew2(g, EW_add, a, b) : a ? a : b; }
 static Node *negated(Graph *g, Node *a) { return a ? g_ew1(g, EW_neg, a) : NULL; }
 
 // x OP k, with x of form v.
 static bool apply(Graph *g, GEw op, bool constant_first, Node *k, Linear *v) {
     if (!k || (op == EW_div && constant_first)) return false;
     if (op == EW_mul || op == EW_div) {
-        Node *factor = op == EW_mul ? k : g_ew2(g, EW_div, g_f(g, (Elem)k->elem, 1), k);
+        Node *factor = op == EW_mul ? k : g_ew2(g, EW_div, g_f(g, (Elem)k->elem, 1), k), *sum = plus(g, v->before, v->after);
         v->scale = times(g, v->scale, factor);
-        v->shift = v->shift ? times(g, v->shift, factor) : NULL;
+        v->before = sum ? times(g, sum, factor) : NULL;
+        v->after = NULL;
         return true;
     }
     if (op == EW_sub && constant_first) {
         v->scale = v->scale ? negated(g, v->scale) : g_full(g, (Elem)k->elem, k->rank, k->shape, g_float(-1));
-        v->shift = negated(g, v->shift);
+        v->before = negated(g, v->before);
+        v->after = negated(g, v->after);
     }
-    v->shift = plus(g, v->shift, op == EW_sub && !constant_first ? negated(g, k) : k);
+    v->after = plus(g, v->after, op == EW_sub && !constant_first ? negated(g, k) : k);
     return true;
 }
 
@@ -120,26 +133,55 @@ static bool uniform(Graph *g, const Node *n) {
     return all || ix_is(g_count(g, n), 1);
 }
 
+// The exponent of the power of two that no scale exceeds, at least 0; -1: scales or sums are not known, or not in range.
+static int exponent_of(Graph *g, const Linear *v) {
+    double least, most, end = 0x1p126, sum;
+    int e;
+    if (!range_of_constant(g, v->scale, &least, &most) || !(most < end)) return -1;
+    if (v->before && (!range_of_constant(g, v->before, &least, &sum) || !(sum < end))) return -1;
+    if (v->after && (!range_of_constant(g, v->after, &least, &sum) || !(sum < end))) return -1;
+    return frexp(most, &e) == 0.5 ? e - 1 > 0 ? e - 1 : 0 : e > 0 ? e : 0;
+}
+
+// Do the weights of each channel keep their bits in the type that they will have? Those that 0 multiplies have none to keep.
+static bool keeps_bits(Graph *g, const Node *p, Node *scale, int e) {
+    Node *w = g->nodes.at[p->src[1]->id];
+    Elem as = range_operand(g, w);
+    double least, most, enough = as == EL_f16 ? 0x1p-13 : 0x1p-100;
+    int64_t count;
+    int kept = p->contract.nb + p->contract.nn, axis[G_MAX_RANK];
+    if (range_of_constant(g, scale, &least, &most) && as != EL_f16 && ldexp(least, -e) >= 0x1p-8) return true;
+    if (!ix_const(g_count(g, w), &count) || count > 1 << 22) return false;
+    uint32_t summed = ((1u << w->rank) - 1) & ~((1u << kept) - 1);
+    for (int i = 0; i < kept; i++) axis[i] = i;
+    Node *wide = g_ew1(g, EW_abs, g_cast(g, w, EL_f64)), *by = g_broadcast_to(g, g_ew1(g, EW_abs, g_cast(g, scale, EL_f64)), w->rank, w->shape, axis);
+    Node *each = g_reduce(g, GR_max, g_ew2(g, EW_mul, wide, by), summed, false);
+    return range_of_constant(g, each, &least, &most) && most - most == 0 && ldexp(least, -e) >= enough;
+}
+
 static Node *fold(Rewrite *r, void *pass, Node *n, Node *const *src) {
     (void)src;
     const Linear *v = &((Fold *)pass)->of[n->id];
     Graph *g = r->g;
     if (!v->product || v->extended || !v->scale || uniform(g, v->scale)) return NULL;
     const Node *p = v->product;
+    int e = exponent_of(g, v);
+    if (e < 0 || !keeps_bits(g, p, v->scale, e)) return NULL;
     Node *w = r->to[p->src[1]->id];
     int nb = p->contract.nb, nm = p->contract.nm, nn = p->contract.nn, axis[G_MAX_RANK];
     for (int i = 0; i < nb + nn; i++) axis[i] = i;
-    Node *scale = g_broadcast_to(g, v->scale, w->rank, w->shape, axis);
+    Node *by = e ? g_ew2f(g, EW_mul, v->scale, ldexp(1, -e)) : v->scale, *scale = g_broadcast_to(g, by, w->rank, w->shape, axis);
     Node *folded = g_cast(g, g_ew2(g, EW_mul, g_cast(g, w, sums(p)), scale), (Elem)w->elem);
     Node *y = g_contract(g, r->to[p->src[0]->id], folded, nb, nm, nn, p->contract.nk, sums(p), sums(p));
+    Ix at[G_MAX_RANK];
+    int channel = 0;
+    for (int i = 0; i < p->rank; i++)
+        if (i < nb || i >= nb + nm) at[channel++] = v->place[i];
+    Node *before = e && v->before ? g_ew2f(g, EW_mul, v->before, ldexp(1, -e)) : e ? NULL : plus(g, v->before, v->after), *after = e ? v->after : NULL;
     y = g_view(g, y, n->rank, n->shape, v->place, NULL, g_int(0));
-    if (v->shift) {
-        Ix at[G_MAX_RANK];
-        int channel = 0;
-        for (int i = 0; i < p->rank; i++)
-            if (i < nb || i >= nb + nm) at[channel++] = v->place[i];
-        y = g_ew2(g, EW_add, y, g_view(g, v->shift, n->rank, n->shape, at, NULL, g_int(0)));
-    }
+    if (before) y = g_ew2(g, EW_add, y, g_view(g, before, n->rank, n->shape, at, NULL, g_int(0)));
+    if (e) y = g_ew2f(g, EW_mul, y, ldexp(1, e));
+    if (after) y = g_ew2(g, EW_add, y, g_view(g, after, n->rank, n->shape, at, NULL, g_int(0)));
     return g_name(g, g_cast(g, y, (Elem)n->elem), n->name);
 }
 

@@ -265,6 +265,7 @@ static bool narrow_bodies(Graph *g, Elem to) {
 bool graph_narrow(Graph *g, Elem to, bool io) {
     Narrow w;
     g->tables->narrow = true;
+    g->tables->narrow_to = (uint8_t)to;
     if (!narrow_bodies(g, to)) return false;
     graph_simplify(g);
     if (!begin(&w, g, to, io)) return false;

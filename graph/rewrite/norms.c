@@ -22,8 +22,10 @@
 // For 16-bit floats (after narrow.c), where x is the end of a product's epilogue with columns that tiles divide and enough rows, and y for products with weights and what is computed in f32.
 
 #include "graph/fuse/fuse.h"
+#include "graph/rewrite/range.h"
 #include "graph/rewrite/rewrite.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MOST_FACTORS = 8, MOST_TERMS = 3, MOST_TILES = 16, LEAST_ROWS = 64, MOST_ROWS = 2048, STEPS = 16, MOST_WEIGHTS = 1 << 25 };
@@ -214,6 +216,37 @@ static const Node *normed(const Norms *s, const Node *a, Ix *at) {
     return n;
 }
 
+// Is a row's factor made of sums over x?
+static bool of_sums(const Norms *s, const Node *n, const Node *x, int steps) {
+    const Node *of;
+    if (sum_of(s, n, &of) != OTHER) return of == x;
+    bool any = false;
+    for (uint32_t i = 0; i < n->nsrc && steps && !any && (n->kind == G_ew || n->kind == G_view || n->kind == G_cast); i++) any = of_sums(s, n->src[i], x, steps - 1);
+    return any;
+}
+
+// Range (range.c). In f16 the weights times what is for columns have to be in range: they get it over 2^e, the power of two that the greatest
+// of it reaches, and rows' factors are multiplied by 2^e. Products of f16 add up in f32 without leaving its range. In bf16 weights do not leave
+// theirs by a factor below 2^60, and sums over x of the size that squares of x allow do not; so rows' factors have to be those of a norm. -1: neither.
+static int exponent_of(const Norms *s, const Node *c, const Linear *v) {
+    double all = 1;
+    bool f16 = c->src[1]->elem == EL_f16, normed = true;
+    for (int i = 0; i < v->of_x.n; i++) {
+        double least, most;
+        const Node *by = v->of_x.at[i];
+        if (by_row(by)) {
+            normed &= of_sums(s, by, v->x, STEPS);
+            continue;
+        }
+        if (!range_of_constant(s->r.g, s->r.g->nodes.at[by->id], &least, &most)) return -1;
+        all *= v->of_x.under[i] ? 1 / least : most;
+    }
+    int e = 0;
+    if (!(all < 0x1p60) || (!f16 && !normed)) return -1;
+    if (f16 && all > 1) frexp(all, &e);
+    return e;
+}
+
 static bool norm_before(const Norms *s, const Node *c, Linear *v, Ix *at) {
     bool weights = c->kind == G_contract && c->contract.nb == 0 && c->contract.nk == 1 && c->contract.acc == EL_f32 && s->r.constant[c->src[1]->id] &&
                    !s->r.constant[c->src[0]->id] && small_float(c->src[0]) && small_float(c->src[1]);
@@ -222,7 +255,7 @@ static bool norm_before(const Norms *s, const Node *c, Linear *v, Ix *at) {
     if (!n || !linear(s, n, v)) return false;
     bool any = false;
     for (int i = 0; i < v->of_x.n; i++) any |= by_row(v->of_x.at[i]);
-    return any;
+    return any && exponent_of(s, c, v) >= 0;
 }
 
 // Is the term what takes the mean from x, scaled as x is?
@@ -295,6 +328,8 @@ static Node *sum_of_weights(Norms *s, Node *w, Node *columns) {
     return g_reduce(g, GR_sum, v, 1u << k, false);
 }
 
+static Node *over_power(Graph *g, Node *x, int e) { return x && e ? g_ew2f(g, EW_mul, x, ldexp(1, -e)) : x; }
+
 // bias: numbers of the product's columns that are added, or NULL.
 static Node *without_norm(Norms *s, const Node *c, Node *bias) {
     Graph *g = s->r.g;
@@ -304,13 +339,14 @@ static Node *without_norm(Norms *s, const Node *c, Node *bias) {
     const Node *a = c->src[0];
     Node *w = s->r.to[c->src[1]->id];
     Ix long_as = w->shape[w->rank - 1];
-    Node *columns = columns_of(s, &v.of_x, long_as), *x = g_view(g, s->r.to[v.x->id], a->rank, a->shape, at, NULL, g_int(0));
+    int e = exponent_of(s, c, &v);
+    Node *columns = over_power(g, columns_of(s, &v.of_x, long_as), e), *x = g_view(g, s->r.to[v.x->id], a->rank, a->shape, at, NULL, g_int(0));
     Node *v16 = folded(s, w, columns);
-    Node *y = g_contract(g, x, v16, 0, c->contract.nm, c->contract.nn, 1, EL_f32, EL_f32), *row = rows_of(s, &v.of_x, v.x);
+    Node *y = g_contract(g, x, v16, 0, c->contract.nm, c->contract.nn, 1, EL_f32, EL_f32), *row = over_power(g, rows_of(s, &v.of_x, v.x), -e);
     if (row && y) y = g_ew2(g, EW_mul, y, at_rows(g, row, c, at));
     for (int i = 0; i < v.terms && y; i++) {
         Node *sum = takes_mean(s, &v, i) ? sum_of_weights(s, v16, NULL) : sum_of_weights(s, w, columns_of(s, &v.term[i], long_as));
-        row = rows_of(s, &v.term[i], v.x);
+        row = over_power(g, rows_of(s, &v.term[i], v.x), takes_mean(s, &v, i) ? -e : 0);
         if (!row && sum) {
             bias = bias ? g_ew2(g, EW_add, g_cast(g, bias, EL_f32), v.minus[i] ? g_ew1(g, EW_neg, sum) : sum) : v.minus[i] ? g_ew1(g, EW_neg, sum) : sum;
             continue;

@@ -11,6 +11,7 @@
 // and is computed when they are loaded. Weights about 128 become signed ones, which need no sum of qa. Numbers of f8 have no
 // zero points, and their sums are in f32.
 
+#include "graph/rewrite/range.h"
 #include "graph/rewrite/rewrite.h"
 
 #include <string.h>
@@ -185,6 +186,16 @@ static void make_signed(Graph *g, Quantised *b) {
     b->zero = NULL;
 }
 
+// y times both scales: times their product where that is known to be a normal number, else by one after the other, as range.c has it: y is
+// 0 or a whole number at least, or a sum of f8s, so that a constant below 1 may come first.
+static Node *scaled_by_both(Graph *g, Node *y, Node *a, Node *b) {
+    double least[2], most[2];
+    bool known[2] = {range_of_constant(g, a, &least[0], &most[0]), range_of_constant(g, b, &least[1], &most[1])};
+    if (known[0] && known[1] && range_factor(least[0] * least[1]) && range_factor(most[0] * most[1])) return g_ew2(g, EW_mul, y, g_ew2(g, EW_mul, a, b));
+    bool second = known[1] && (!known[0] || most[1] < most[0]);
+    return g_ew2(g, EW_mul, g_ew2(g, EW_mul, y, second ? b : a), second ? a : b);
+}
+
 static Node *integer_product(Rewrite *r, void *pass, Node *n, Node *const *src) {
     Graph *g = r->g;
     Quantised a, b;
@@ -207,7 +218,7 @@ static Node *integer_product(Rewrite *r, void *pass, Node *n, Node *const *src) 
     if (a.zero) y = g_ew2(g, EW_sub, y, g_ew2(g, EW_mul, sums(g, n, whole, nn, nk, nm), zero[0]));
     if (b.zero) y = g_ew2(g, EW_sub, y, g_ew2(g, EW_mul, sums(g, n, a.q, nm, nk, 0), zero[1]));
     y = g_cast(g, y, (Elem)n->elem);
-    if (scale[0] && scale[1]) y = g_ew2(g, EW_mul, y, g_ew2(g, EW_mul, scale[0], scale[1]));
+    if (scale[0] && scale[1]) y = scaled_by_both(g, y, scale[0], scale[1]);
     else if (scale[0] || scale[1]) y = g_ew2(g, EW_mul, y, scale[0] ? scale[0] : scale[1]);
     return y ? g_name(g, y, n->name) : NULL;
 }

@@ -35,6 +35,7 @@ void  fold_scales(Graph *g);                                 // fold.c
 void  join_steps(Graph *g);                                  // steps.c
 void  sum_products(Graph *g);                                // sums.c
 void  join_alike(Graph *g);                                  // alike.c
+void  scale_parts(Graph *g);                                 // part_scales.c
 void  turn_columns(Graph *g);                                // turn.c
 void  part_gates(Graph *g);                                  // gates.c
 void  join_groups(Graph *g);                                 // groups.c

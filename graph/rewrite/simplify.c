@@ -28,6 +28,27 @@ static bool mergeable(const Rewrite *r, const Node *n) {
            r->constant[n->src[1]->id] && !r->constant[n->src[0]->id];
 }
 
+// In f16, is the product, with whatever is added to it, multiplied by what is no number and the same for all its rows, or for all of it? That stays in
+// its epilogue, since what is stored without such a scale may be out of range (range.c). Numbers come along (part_scales.c).
+static bool scaled_by_column(const Merge *m, const Node *n) {
+    const Graph *g = m->r->g;
+    GNum v;
+    bool f16 = g->tables->narrow ? g->tables->narrow_to == EL_f16 : n->elem == EL_f16;
+    while (f16 && m->users[n->id].n == 1) {
+        const Node *user = g->nodes.at[m->users[n->id].at[0]];
+        if (user->kind == G_ew && (user->op == EW_mul || user->op == EW_div)) {
+            const Node *by = user->src[user->src[0] == n];
+            uint64_t axes = 0;
+            for (int i = 0; by->kind == G_view && i < by->src[0]->rank; i++) axes |= by->view.coord[i]->axes;
+            if (!g_scalar_value(by, &v)) return by->kind == G_view && !(axes & (axes - 1));
+        } else if (user->kind != G_view && user->kind != G_cast && !(user->kind == G_ew && (user->op == EW_add || user->op == EW_sub || user->op == EW_neg))) {
+            return false;
+        }
+        n = user;
+    }
+    return false;
+}
+
 static bool alike(const Node *a, const Node *b) {
     return a->src[0] == b->src[0] && a->src[1]->elem == b->src[1]->elem && a->elem == b->elem &&
            a->contract.nm == b->contract.nm && a->contract.nk == b->contract.nk && a->contract.acc == b->contract.acc;
@@ -115,32 +136,37 @@ static void side_by_side(Merge *m, Node *const *part, int n) {
     }
     Node *sum[16], *bias[16];
     int with = 0;
-    while (with < n && (sum[with] = biased(m, part[with], &bias[with]))) with++;
-    if (with < n) return;
+    for (int i = 0; i < n; i++) with += (sum[i] = biased(m, part[i], &bias[i])) != NULL;
+    if (with < n && !(with && m->r->g->tables->narrow)) return;
+    for (int i = 0; i < n; i++)                              // without one: 0, so that what is stored is a sum
+        if (!sum[i]) bias[i] = g_full(g, (Elem)part[i]->elem, 1, &part[i]->shape[part[i]->rank - 1], g_int(0));
     Node *biases = g_concat(g, 0, bias, n);
     for (int i = 0; i < n; i++) {
-        m->biased[sum[i]->id] = part[i];
-        m->bias[sum[i]->id] = biases;
+        Node *to = sum[i] ? sum[i] : part[i];
+        m->biased[to->id] = part[i];
+        m->bias[to->id] = biases;
     }
 }
 
 // Biases of products side by side are added side by side: what follows the product stays with it.
-static Node *slice_of_sum(Rewrite *r, const Merge *m, const Node *n) {
-    Graph *g = r->g;
-    Node *part = m->biased[n->id], *slice = r->to[part->id], *y = slice->kind == G_view ? slice->src[0] : slice;
-    int last = y->rank - 1, axis = last;
-    Node *sum = g_ew2(g, EW_add, y, g_broadcast_to(g, m->bias[n->id], y->rank, y->shape, &axis));
-    return g_take_range(g, sum, last, m->start[part->id], 1, n->shape[last]);
+static Node *slice_of_sum(const Merge *m, Node *y, const Node *n, const Node *part) {
+    Graph *g = m->r->g;
+    int last = y ? y->rank - 1 : 0, axis = last;
+    Node *sum = y ? g_ew2(g, EW_add, y, g_broadcast_to(g, m->bias[n->id], y->rank, y->shape, &axis)) : NULL;
+    return sum ? g_take_range(g, sum, last, m->start[part->id], 1, n->shape[last]) : NULL;
 }
 
 static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src) {
     const Merge *m = pass;
     Graph *g = r->g;
-    Node *all = m->all[n->id];
-    if (m->biased[n->id]) return slice_of_sum(r, m, n);
+    Node *all = m->all[n->id], *part = m->biased[n->id];
+    if (part && part != n) {
+        Node *slice = r->to[part->id];
+        return slice_of_sum(m, slice->kind == G_view ? slice->src[0] : slice, n, part);
+    }
     if (!all) return NULL;
     Node *y = g_contract(g, src[0], all, 0, n->contract.nm, 1, n->contract.nk, (Elem)n->elem, n->contract.acc);
-    return g_take_range(g, y, n->rank - 1, m->start[n->id], 1, n->shape[n->rank - 1]);
+    return part ? slice_of_sum(m, y, n, part) : g_take_range(g, y, n->rank - 1, m->start[n->id], 1, n->shape[n->rank - 1]);
 }
 
 static void merge_products(Graph *g) {
@@ -158,7 +184,7 @@ static void merge_products(Graph *g) {
     for (uint32_t i = 0; i < r.n; i++)
         for (uint32_t k = 0; k < g->nodes.at[i]->nsrc && r.alive[i]; k++) vec_push(g->arena, &m.users[g->nodes.at[i]->src[k]->id], (int)i);
     VEC(Node *) products = {0};
-    for (uint32_t i = 0; i < r.n; i++) if (mergeable(&r, g->nodes.at[i])) vec_push(g->arena, &products, g->nodes.at[i]);
+    for (uint32_t i = 0; i < r.n; i++) if (mergeable(&r, g->nodes.at[i]) && !scaled_by_column(&m, g->nodes.at[i])) vec_push(g->arena, &products, g->nodes.at[i]);
     for (uint32_t i = 0; i < products.n; i++) {
         Node *first = products.at[i], *part[16];
         int count = 0;
@@ -220,7 +246,7 @@ void graph_simplify(Graph *g) {
         {select_branches, true},  {drop_empty, true},       {fold_numbers, false},     {integer_products, false},
         {count_constants, true},  {plain_scans, true},      {hoist_factors, false},    {fold_scales, false},
         {join_steps, false},      {sum_products, false},    {merge_products, false},   {join_alike, false},
-        {turn_columns, false},    {part_gates, false},      {join_groups, false},      {share_heads, false},
+        {turn_columns, false},    {scale_parts, false},     {part_gates, false},     {join_groups, false},      {share_heads, false},
         {order_axes, false},      {unfold_windows, false},  {unshuffle_pixels, false}, {order_sums, false},
         {order_results, false},   {bundle_concats, true},   {views_into_steps, false},
     };

@@ -16,8 +16,12 @@
 //
 //     sum over r, s of (x @ w')[2 p + r, 2 q + s, n]          ->  (sum over r, s of x[2 p + r, 2 q + s, :]) @ w'
 //
-// Nothing but the sum may use the product: else it has to be made anyway. Rows' sums are divided by how many there are, and their product is
-// multiplied by that: in 16 bits a sum of many may be out of range.
+// Nothing but the sum may use the product: else it has to be made anyway.
+//
+// Range (range.c). All of it is done with means, and the last one is multiplied by how many there are. A mean is no larger than the
+// largest of what it is of, and so is each partial sum of x / count; the terms of a product of means are means of terms that the model has.
+// What a sum gives may be past the end, in 16 bits soon, where the model scales or cancels it. x is divided by a power of two, which is exact, and
+// the mean of the weights is taken when they are loaded.
 
 #include "graph/rewrite/rewrite.h"
 
@@ -40,6 +44,23 @@ static int left_of(const Node *x, uint32_t axes, Ix *shape, int *number) {
     return n;
 }
 
+// The mean of x over axes, `count` elements: the sum of x / 2^e with 2^e the power of two from count on, times 2^e / count.
+static Node *mean_of(Graph *g, Node *x, uint32_t axes, double count) {
+    double power = 1;
+    if (!x || !axes || count <= 1) return x && axes ? g_reduce(g, GR_sum, x, axes, false) : x;
+    while (power < count) power *= 2;
+    Node *sum = g_reduce(g, GR_sum, g_ew2f(g, EW_mul, x, 1 / power), axes, false);
+    return power == count ? sum : g_ew2f(g, EW_mul, sum, power / count);
+}
+
+// How many elements are along axes of x; 0: nobody knows.
+static double along(const Node *x, uint32_t axes) {
+    double count = 1;
+    for (int i = 0; i < x->rank; i++)
+        if (axes >> i & 1) count *= ix_is_const(x->shape[i]) ? (double)x->shape[i]->value : 0;
+    return count;
+}
+
 // ---- the left operand, summed over rows -----------------------------------------------------------------------------
 
 // Windows of y along `axis` of their places meet each element of y's dimension d exactly once, whatever the tap.
@@ -50,10 +71,10 @@ static bool meets_all(Graph *g, const Node *a, int d, int axis) {
 }
 
 // sum of windows a over `rows`, axes of its places: y summed over the dimensions in which those move, at the same other places.
-static Node *windows_summed(Sums *s, const Node *a, uint32_t rows, double *count) {
+static Node *windows_summed(Sums *s, const Node *a, uint32_t rows, double places) {
     Graph *g = s->r->g;
     Node *y = a->src[0];
-    *count = 1;
+    double count = 1;                                        // of y's elements, each of which is met at one of so many places
     uint32_t dims = 0, met = 0;
     Ix inside = ix(g, 1), shape[G_MAX_RANK], coord[G_MAX_RANK], to[G_MAX_RANK] = {0};
     int number[G_MAX_RANK], left = left_of(a, rows, shape, number), n = 0;
@@ -68,32 +89,25 @@ static Node *windows_summed(Sums *s, const Node *a, uint32_t rows, double *count
         if (moves & (moves - 1) || met & moves || !meets_all(g, a, d, __builtin_ctzll(moves))) return NULL;
         met |= (uint32_t)moves;
         dims |= 1u << d;
-        *count *= (double)y->shape[d]->value;
+        count *= (double)y->shape[d]->value;
     }
     bool zero = a->view.fill.is_int ? a->view.fill.i == 0 : a->view.fill.f == 0;
-    if (met != rows || *count < 1 || (!zero && !ix_is(a->view.pred, 1)) || !ix_among(a->view.pred, inside)) return NULL;
+    if (met != rows || count < 1 || (!zero && !ix_is(a->view.pred, 1)) || !ix_among(a->view.pred, inside)) return NULL;
     for (int i = 0; i < a->rank; i++) to[i] = number[i] < 0 ? ix(g, 0) : ix_axis(g, number[i], a->shape[i]);
     for (int d = 0; d < y->rank; d++)
         if (!(dims >> d & 1) && !(coord[n++] = ix_substitute(g, a->view.coord[d], to, a->rank))) return NULL;
-    Node *mean = g_ew2f(g, EW_div, g_reduce(g, GR_sum, s->r->to[y->id], dims, false), *count);
+    Node *mean = mean_of(g, s->r->to[y->id], dims, count);
+    if (mean && count != places) mean = g_ew2f(g, EW_mul, mean, count / places);
     return mean ? g_view(g, mean, left, shape, coord, NULL, g_int(0)) : NULL;
 }
 
-static Node *operand_summed(Sums *s, const Node *a, uint32_t rows, double *count) {
-    Graph *g = s->r->g;
-    if (a->kind == G_view) return windows_summed(s, a, rows, count);
-    *count = 1;
-    for (int i = 0; i < a->rank; i++) {
-        if (!(rows >> i & 1)) continue;
-        if (!ix_is_const(a->shape[i])) return NULL;
-        *count *= (double)a->shape[i]->value;
-    }
-    return *count < 1 ? NULL : g_ew2f(g, EW_div, g_reduce(g, GR_sum, s->r->to[a->id], rows, false), *count);
+static Node *operand_summed(Sums *s, const Node *a, uint32_t rows) {
+    double count = along(a, rows);
+    if (count < 1) return NULL;
+    return a->kind == G_view ? windows_summed(s, a, rows, count) : mean_of(s->r->g, s->r->to[a->id], rows, count);
 }
 
 // ---- products ---------------------------------------------------------------------------------------------------------
-
-static Node *without_axes(Graph *g, Node *b, uint32_t axes) { return axes ? g_reduce(g, GR_sum, b, axes, false) : b; }
 
 // a over k where the sum has made it independent of some k (taps): b summed over those, and a at their beginning.
 static void fewer_taps(Graph *g, Node **a, Node **b, int first, int bfirst, int *nk) {
@@ -128,28 +142,27 @@ static Node *product_summed(Sums *s, const Node *c, uint32_t axes) {
     if (axes & batches || !s->r->constant[w->id] || s->r->constant[c->src[0]->id] || c->src[0]->elem != c->elem || w->elem != c->elem) return NULL;
     int m = nm - __builtin_popcount(rows), n = nn - __builtin_popcount(columns);
     if (m == 0 || (rows && n == 0 && nm == 0)) return NULL;
-    double count = 1;
-    Node *a = rows ? operand_summed(s, c->src[0], rows, &count) : s->r->to[c->src[0]->id];
+    Node *a = rows ? operand_summed(s, c->src[0], rows) : s->r->to[c->src[0]->id];
     if (!a) return NULL;
     if (!rows && a->kind == G_view && !ix_prove_le(g, g_count(g, a), g_count(g, a->src[0]))) return NULL;      // windows would be read again
-    Node *b = without_axes(g, s->r->to[w->id], columns);
+    double along_columns = along(w, columns);
+    Node *b = along_columns < 1 ? NULL : mean_of(g, s->r->to[w->id], columns, along_columns);
     if (rows && a && b) fewer_taps(g, &a, &b, nb + m, nb + n, &nk);
     if (!a || !b) return NULL;
     s->product = true;
     Node *y = n ? g_contract(g, a, b, nb, m, n, nk, (Elem)c->elem, c->contract.acc) : rows_by_one(g, a, b, nb, m, nk);
-    return g_name(g, count > 1 && y ? g_ew2f(g, EW_mul, y, count) : y, c->name);
+    return g_name(g, y, c->name);
 }
 
 // ---- what is in between -----------------------------------------------------------------------------------------------
 
 static Node *summed(Sums *s, const Node *x, uint32_t axes);
 
-// Moved without anything being left out: axes of x that its source lacks are there as often as they are long.
+// Moved without anything being left out: along axes of x that its source lacks all is the same, as its mean is.
 static Node *view_summed(Sums *s, const Node *x, uint32_t axes) {
     Graph *g = s->r->g;
     const Node *y = x->src[0];
     uint32_t found = 0, of = 0;
-    int64_t times = 1;
     int number[G_MAX_RANK], n = 0;
     Ix shape[G_MAX_RANK], coord[G_MAX_RANK];
     if (!ix_is(x->view.pred, 1)) return NULL;
@@ -160,14 +173,8 @@ static Node *view_summed(Sums *s, const Node *x, uint32_t axes) {
         found |= 1u << at->value;
         if (axes >> at->value & 1) of |= 1u << d;
     }
-    for (int i = 0; i < x->rank; i++) {
-        if (!(axes >> i & 1) || found >> i & 1) continue;
-        if (!ix_is_const(x->shape[i])) return NULL;
-        times *= x->shape[i]->value;
-    }
     Node *sum = of ? summed(s, y, of) : s->r->to[y->id];
     if (!sum) return NULL;
-    if (times > 1) sum = g_ew2f(g, EW_mul, sum, (double)times);
     int left = left_of(x, axes, shape, number);
     for (int d = 0; d < y->rank; d++) {
         if (of >> d & 1) continue;
@@ -180,7 +187,7 @@ static Node *view_summed(Sums *s, const Node *x, uint32_t axes) {
 static Node *summed(Sums *s, const Node *x, uint32_t axes) {
     Graph *g = s->r->g;
     if (s->r->constant[x->id])
-        return x->kind == G_view ? view_summed(s, x, axes) : g_reduce(g, GR_sum, s->r->to[x->id], axes, false);
+        return x->kind == G_view ? view_summed(s, x, axes) : along(x, axes) < 1 ? NULL : mean_of(g, s->r->to[x->id], axes, along(x, axes));
     if (s->r->users[x->id] != 1) return NULL;
     if (x->kind == G_contract) return product_summed(s, x, axes);
     if (x->kind == G_view) return view_summed(s, x, axes);
@@ -259,7 +266,7 @@ static Node *product_in_windows(Sums *s, const Node *c, const Windows *w) {
         if (!(coord[d] = ix_substitute(g, w->coord[d], axis, w->rank))) return NULL;
     for (int k = 0; k < nk; k++) coord[nm + k] = ix_axis(g, m + k, shape[m + k]);
     Node *windows = g_view(g, s->r->to[a->id], rank, shape, coord, ix_substitute(g, w->pred, axis, w->rank), g_int(0));
-    Node *mean = g_ew2f(g, EW_div, g_reduce(g, GR_sum, windows, summed_axes, false), (double)count->value);
+    Node *mean = mean_of(g, windows, summed_axes, (double)count->value);
     Node *y = g_contract(g, mean, s->r->to[b->id], 0, m, nn, nk, (Elem)c->elem, c->contract.acc);
     for (int i = 0; i < w->rank; i++) {
         if (w->axes >> i & 1) continue;
@@ -269,7 +276,7 @@ static Node *product_in_windows(Sums *s, const Node *c, const Windows *w) {
         n++;
     }
     s->product = true;
-    return g_name(g, g_view(g, y ? g_ew2f(g, EW_mul, y, (double)count->value) : NULL, n, left, back, NULL, g_int(0)), c->name);
+    return g_name(g, g_view(g, y, n, left, back, NULL, g_int(0)), c->name);
 }
 
 static Node *in_windows(Sums *s, const Node *x, const Windows *w);
@@ -291,12 +298,11 @@ static Node *view_in_windows(Sums *s, const Node *x, const Windows *w) {
 // What is constant is the same in a window, or stays as it is.
 static Node *constant_in_windows(Sums *s, const Node *x, const Windows *w) {
     Graph *g = s->r->g;
-    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], axis[G_MAX_RANK], count = ix(g, 1);
+    Ix shape[G_MAX_RANK], coord[G_MAX_RANK], axis[G_MAX_RANK];
     int n = 0;
     if (!ix_is(w->pred, 1)) return NULL;
     for (int i = 0; i < w->rank; i++) {
         if (w->axes >> i & 1) {
-            count = ix_mul(g, count, w->shape[i]);
             axis[i] = ix(g, 0);
         } else {
             axis[i] = ix_axis(g, n, w->shape[i]);
@@ -311,8 +317,7 @@ static Node *constant_in_windows(Sums *s, const Node *x, const Windows *w) {
     }
     for (int d = 0; d < x->rank; d++)
         if (w->coord[d]->axes & w->axes || !(coord[d] = ix_substitute(g, w->coord[d], axis, w->rank))) return NULL;
-    if (!ix_is_const(count)) return NULL;
-    return g_ew2f(g, EW_mul, g_view(g, s->r->to[x->id], n, shape, coord, NULL, g_int(0)), (double)count->value);
+    return g_view(g, s->r->to[x->id], n, shape, coord, NULL, g_int(0));
 }
 
 static Node *in_windows(Sums *s, const Node *x, const Windows *w) {
@@ -352,9 +357,11 @@ static Node *sum_of(Rewrite *r, void *pass, Node *n, Node *const *src) {
     (void)pass, (void)src;
     Sums s = {.r = r};
     if (n->kind != G_reduce || n->op != GR_sum || r->constant[n->id] || (n->elem != EL_f32 && n->elem != EL_f64)) return NULL;
+    double count = along(n->src[0], n->reduce.axes);
+    if (count < 1) return NULL;
     Node *y = summed(&s, n->src[0], n->reduce.axes);
     if (!y || !s.product) y = sum_of_windows(&s, n);
-    return y && s.product ? g_name(r->g, y, n->name) : NULL;
+    return y && s.product ? g_name(r->g, g_ew2f(r->g, EW_mul, y, count), n->name) : NULL;
 }
 
 void sum_products(Graph *g) {

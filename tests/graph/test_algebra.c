@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "graph/fuse/fuse.h"
+#include "graph/internal.h"
 #include "graph/write/write.h"
 
 #include <math.h>
@@ -97,17 +98,41 @@ static void triangles_are_conditions(void **state) {
     graph_free(g);
 }
 
-static void factors_leave_products(void **state) {
-    (void)state;
+// Which factor a node applies: a multiplication by a number; 1: it is none.
+static double factor_of(const Node *n) {
+    GNum v;
+    while (n->kind == G_view) n = n->src[0];
+    return n->kind == G_ew && n->op == EW_mul && g_scalar_value(n->src[1], &v) ? v.f : 1;
+}
+
+// What becomes of (of_q * q) @ (k / by_k)', q and k as they are or bounded: the factor behind the product, and of either operand.
+static void factors(bool bounded, Elem narrow, double of_q, double by_k, double behind, double left, double right) {
     Graph *g = graph_new("t");
     Node *q = g_input(g, "q", EL_f32, 2, S(ix(g, T), ix(g, D))), *k = g_input(g, "k", EL_f32, 2, S(ix(g, T), ix(g, D)));
-    Node *kt = g_transpose(g, g_ew2f(g, EW_div, k, 4), 2, (int[]){1, 0});
-    const Node *n = simplified(g, g_matmul(g, g_ew2f(g, EW_mul, q, 2), kt));
-    GNum v;
-    assert_int_equal(n->kind, G_ew);
-    assert_int_equal(n->src[0]->kind, G_contract);
-    assert_true(g_scalar_value(n->src[1], &v) && v.f == 0.5);
+    if (bounded) q = g_ew1(g, EW_tanh, q), k = g_softmax(g, k, 2);
+    if (narrow != EL_none) g->tables->narrow = true, g->tables->narrow_to = (uint8_t)narrow;
+    Node *kt = g_transpose(g, g_ew2f(g, EW_div, k, by_k), 2, (int[]){1, 0});
+    const Node *n = simplified(g, g_matmul(g, g_ew2f(g, EW_mul, q, of_q), kt)), *product = n->kind == G_contract ? n : n->src[0];
+    assert_float_equal(factor_of(n), behind, 1e-9);
+    assert_int_equal(product->kind, G_contract);
+    assert_float_equal(factor_of(product->src[0]), left, 1e-9);
+    const Node *r = product->src[1];
+    while (r->kind == G_view) r = r->src[0];
+    assert_int_equal(r->kind == G_ew && r->op == EW_div && right != 1, right != 1);
     graph_free(g);
+}
+
+static void factors_move_within_range(void **state) {
+    (void)state;
+    factors(true, EL_none, 2, 4, 0.5, 1, 1);                 // bounds are known: behind the product
+    factors(true, EL_f16, 0.5, 4, 0.125, 1, 1);
+    factors(true, EL_none, 1e-20, 1e10, 1e-30, 1, 1);
+    factors(false, EL_none, 0.5, 4, 1, 0.125, 1);            // not known: on one side, where terms are what they were
+    factors(false, EL_bf16, 0.5, 4, 1, 0.125, 1);
+    factors(false, EL_f16, 0.5, 4, 1, 0.5, 4);               // in f16 where they are
+    factors(false, EL_none, 0.5, 1e20, 1, 0.5, 1e20);        // more than a few bits of the small end
+    factors(false, EL_none, 0.5, 0x1p-10, 1, 0.5, 0x1p-10);  // larger than the model's
+    factors(true, EL_f16, 64, 1, 1, 64, 1);                  // smaller than f16 keeps
 }
 
 // The text of an attention whose scores are masked so.
@@ -251,7 +276,7 @@ int main(void) {
         cmocka_unit_test(counting_constants_are_indices),
         cmocka_unit_test(what_was_expanded_is_reduced_once),
         cmocka_unit_test(triangles_are_conditions),
-        cmocka_unit_test(factors_leave_products),
+        cmocka_unit_test(factors_move_within_range),
         cmocka_unit_test(masks_shorten_the_loop), cmocka_unit_test(few_tiles_are_short),
         cmocka_unit_test(functions_of_neighbours_are_one),
         cmocka_unit_test(gelus_are_known),
