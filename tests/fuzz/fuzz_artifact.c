@@ -67,9 +67,10 @@ static void use(tkc_program *prog, const LaunchInfo *f) {
         }
         if (elements > sizeof memory / sizeof *memory) return;
     }
-    if (tkc_prepare(prog, f->kernel->s, NULL, 0, args, f->nparams, &run)) need_words(tkc_error()[0]);
-    if (tkc_prepare(prog, f->kernel->s, NULL, 0, args, f->nparams, &run)) need_words(tkc_error()[0]);
-    else tkc_launch_free(run);
+    for (int i = 0; i < 2; i++) {                          // what failed once fails again
+        if (tkc_prepare(prog, f->kernel->s, NULL, 0, args, f->nparams, &run)) need_words(tkc_error()[0]);
+        else tkc_launch_free(run);
+    }
 }
 
 static tkc_context *emulator(void) {
