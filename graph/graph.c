@@ -71,6 +71,11 @@ void g_set_unoptimised(Graph *g) {
     for (uint32_t i = 0; i < g->nodes.n; i++)
         if (g->nodes.at[i]->kind == G_steps) g_set_unoptimised(g->nodes.at[i]->steps.body);
 }
+void g_set_rewrites(Graph *g, int n) {
+    g->tables->rewrites = n + 1;
+    for (uint32_t i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->kind == G_steps) g_set_rewrites(g->nodes.at[i]->steps.body, n);
+}
 const char *g_failed(const Graph *g) { return g->tables->error; }
 
 void g_forget(Graph *g, uint32_t requires) {

@@ -239,6 +239,8 @@ const char *g_source(const Graph *g);
 void       *g_error(Graph *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // --opt=none: rewrites that kernels can be written without are left out, and no value joins the kernel of another
 void g_set_unoptimised(Graph *g);
+// Of the rewrites that kernels can be written without, only those among the first n run: to see what each does
+void g_set_rewrites(Graph *g, int n);
 void g_set_tf32(Graph *g);                                               // products of f32 are single ones of tf32 in programs
 const char *g_failed(const Graph *g);                                   // the message, or NULL
 void g_forget(Graph *g, uint32_t requires);                             // the message, and what was required after the first so many

@@ -21,6 +21,7 @@ struct GTables {
     bool     narrow;                                         // .. will be of 16-bit operands (rewrite/narrow.c)
     uint8_t  narrow_to;                                      // .. of that Elem, where it is narrow
     bool     tf32;                                           // products of f32 are single ones of tf32
+    int      rewrites;                                       // --verify=values: 1 + how many of the optional rewrites run; 0: all
     bool     unoptimised;                                    // --opt=none: required rewrites alone, a kernel for each value
 };
 

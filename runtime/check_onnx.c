@@ -124,7 +124,7 @@ static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, co
     static const RunControl control = {.junk_seed = 1};
     OnnxImport how = c->opt->import;
     how.given = s->given, how.ngiven = s->nin;
-    bool ok = model_run(m, &(ProgramOptions){.device = c->opt->device}, &how, &control, s->got, why);
+    bool ok = model_run(m, &(ProgramOptions){.device = c->opt->device, .verify_values = c->opt->verify_values}, &how, &control, s->got, why);
     *out_of_scope = how.out_of_scope;
     if (ok && s->nwant != outputs)
         return buf_printf(why, "has %d outputs and %d files of them", outputs, s->nwant), false;

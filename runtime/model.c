@@ -43,6 +43,7 @@ static bool run_anywhere(OnnxModel *m, const ProgramOptions *opt, OnnxImport *ho
 
 bool model_run(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, const RunControl *control, GTensor *outputs,
                Buf *err) {
+    if (opt->verify_values && !verify_rewrites(m, how, err)) return false;
     if (any_device(opt->device) && control->profile == NULL) return run_anywhere(m, opt, how, control, outputs, err);
     bool ref = opt->device != NULL && strcmp(opt->device, "ref") == 0;
     return ref ? onnx_run(m, how, outputs, err) : program_run(m, opt, how, control, outputs, err);
@@ -82,6 +83,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     ProgramOptions with = {.device = opt->device,
                            .where = opt->where,
                            .progress_to = opt->progress_to,
+                           .verify_values = opt->verify_values,
                            .stages = opt->stages,
                            .opening = opt->opening,
                            .closing = &closing};

@@ -58,7 +58,13 @@ typedef struct ModelOptions {
     DeviceOptions where;
     OnnxImport  import;                // what was asked for; what is given and the rest are filled in
     ProfileText *profile;              // NULL: not wanted
+    bool         verify_values;        // see ProgramOptions
 } ModelOptions;
+
+// ---- verify_rewrites.c
+
+// --verify=values for a model and what is given for its inputs. False: err says which rewrite changes a result, or what failed.
+bool verify_rewrites(OnnxModel *m, const OnnxImport *how, Buf *err);
 
 // ---- model_program.c
 
@@ -73,6 +79,7 @@ typedef struct ProgramOptions {
     struct Graph *graph;               // the model imported, if it is already; taken over
     // a .tk file in place of what the model becomes, and its graph; NULL: that, its only one
     const char *program, *item;
+    bool        verify_values;         // which rewrite, or pass of a kernel on eval, changes the results
 } ProgramOptions;
 typedef struct ModelProgram {
     OnnxModel *model;
@@ -131,6 +138,7 @@ typedef struct CheckOnnxOptions {
     OnnxImport import;                 // as in ModelOptions
     bool   verbose;                    // a line for each that passes, too; the names of what was skipped
     FILE  *to;                         // NULL: standard output
+    bool verify_values;                // see ProgramOptions
 } CheckOnnxOptions;
 
 // Folders with model.onnx and test_data_set_*/{input,output}_*.pb, or folders of such. False when something failed or

@@ -73,6 +73,7 @@ bool program_open(OnnxModel *m, const ProgramOptions *opt, OnnxImport *how, Mode
         p->runtime = runtime_new(p->session, p->device,
                                  &(RuntimeOptions){.compile.unoptimised = how->unoptimised,
                                                    .progress_to = opt->progress_to,
+                                                   .verify_values = opt->verify_values,
                                                    .stages = stages,
                                                    .random_weights = how->random_weights});
     if (p->runtime) graph_model(p->runtime, m);

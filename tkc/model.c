@@ -134,6 +134,7 @@ static int run(const Options *opt, Args *a, void *run_call, Buf *err) {
                         .where = {.ordinal = (int)opt->gpu, .driver = opt->driver},
                         .profile = wants_profile(opt) ? &profile : NULL,
                         .device = opt->device,
+                        .verify_values = verifies_values(opt),
                         .import = import_asked(opt, a)};
     call->opening = NULL;
     bool fine = model_run_args(opt->operands.at[0], a->at, a->n, &how, stdout, err);
@@ -168,6 +169,7 @@ int main_check_onnx(const Options *opt) {
         .device = opt->device,
         .filter = opt->filter,
         .import = import_asked(opt, NULL),
+        .verify_values = verifies_values(opt),
         .verbose = opt->verbose,
         .relative_to_output = opt->relative_to != NULL && strcmp(opt->relative_to, "output") == 0,
         .to = stdout,

@@ -43,9 +43,9 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "list the passes and end") \
     X(0,   list,      FLAG,   "",                                                          C_EMIT, \
       "list the file's kernels and end") \
-    X(0,   verify,    MAYBE,  "ir|values",                                                 C_COMPILES, \
+    X(0,   verify,    MAYBE,  "ir|values",                                                 C_COMPILES | C_ONNX, \
       "check the tile IR after each pass; values: also evaluate it on the arguments of each launch, and on small integers, " \
-      "and say which pass changes a result") \
+      "and say which pass changes a result; of a model, which rewrite of its graph") \
     X(0,   time,      FLAG,   "",                                                          C_EMIT | C_RUN | C_TEST, \
       "a row of milliseconds for each stage (tests: for each test; run: of graphs and models, up to the results), on standard error") \
     X(0,   at,        LIST,   "NAME=N,...",                                                C_TUNE, \

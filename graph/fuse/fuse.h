@@ -102,7 +102,6 @@ Graph  *graph_stage(const Graph *whole, int stage);
 // What decides how often a loop runs, or which side of an if is taken, where that can be known when the model is read: a G_index of
 // sizes, whose loop could be written out, or an input. NULL: it cannot.
 const Node *graph_settled_by(const Graph *g, const Node *n);
-void    graph_simplify(Graph *g);                           // rewrites that make fewer kernels (simplify.c); once
 Fusion *graph_fuse(Graph *g);                                // in the graph's arena
 // What a group was made for, once each, in the model's order: as many as there are, at most `most` of them in `from`.
 int     group_sources(const FGroup *f, const char **from, int most);

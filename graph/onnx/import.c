@@ -782,6 +782,7 @@ static Graph *import_as_written(OnnxModel *m, OnnxImport *how, Buf *err) {
 static bool finish(Graph *g, const OnnxImport *how) {
     if (how->tf32) g_set_tf32(g);
     if (how->unoptimised) g_set_unoptimised(g);
+    if (how->rewrites) g_set_rewrites(g, how->rewrites - 1);
     return how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
 }
 

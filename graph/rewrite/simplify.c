@@ -241,17 +241,24 @@ static void bundle_concats(Graph *g) {
 }
 
 // Required: what the writer of programs, or fusion, has no form for otherwise. The others make programs faster.
+#define PASS(run, required) {run, #run, required}
+static const struct { void (*run)(Graph *); const char *name; bool required; } passes[] = {
+    PASS(select_branches, true),  PASS(drop_empty, true),      PASS(fold_numbers, false),   PASS(integer_products, false),
+    PASS(count_constants, true),  PASS(plain_scans, true),     PASS(hoist_factors, false),  PASS(fold_scales, false),
+    PASS(join_steps, false),      PASS(sum_products, false),   PASS(merge_products, false), PASS(join_alike, false),
+    PASS(turn_columns, false),    PASS(scale_parts, false),   PASS(part_gates, false),         PASS(join_groups, false),    PASS(share_heads, false),
+    PASS(order_axes, false),      PASS(unfold_windows, false), PASS(unshuffle_pixels, false), PASS(order_sums, false),
+    PASS(order_results, false),   PASS(bundle_concats, true),  PASS(views_into_steps, false),
+};
+#undef PASS
+enum { PASSES = sizeof passes / sizeof *passes };
+
+const char *graph_rewrite_name(int i) { return i < PASSES ? passes[i].name : NULL; }
+
 void graph_simplify(Graph *g) {
-    static const struct { void (*run)(Graph *); bool required; } passes[] = {
-        {select_branches, true},  {drop_empty, true},       {fold_numbers, false},     {integer_products, false},
-        {count_constants, true},  {plain_scans, true},      {hoist_factors, false},    {fold_scales, false},
-        {join_steps, false},      {sum_products, false},    {merge_products, false},   {join_alike, false},
-        {turn_columns, false},    {scale_parts, false},     {part_gates, false},     {join_groups, false},      {share_heads, false},
-        {order_axes, false},      {unfold_windows, false},  {unshuffle_pixels, false}, {order_sums, false},
-        {order_results, false},   {bundle_concats, true},   {views_into_steps, false},
-    };
     if (g->tables->simplified) return;
     g->tables->simplified = true;
-    for (size_t i = 0; i < sizeof passes / sizeof *passes && !g_failed(g); i++)
-        if (passes[i].required || !g->tables->unoptimised) passes[i].run(g);
+    int optional = g->tables->unoptimised ? 0 : g->tables->rewrites ? g->tables->rewrites - 1 : PASSES;
+    for (int i = 0; i < PASSES && !g_failed(g); i++)
+        if (passes[i].required || i < optional) passes[i].run(g);
 }
