@@ -136,12 +136,31 @@ static void ptx_rarely(MathBuilder *b, MathVal cond, MathBody *body, MathVal *va
     fprintf(p->out, "L%d:\n", label);
 }
 
+static void ptx_repeat(MathBuilder *b, MathBody *body, MathVal *vals, const MathType *types, int n, const void *env) {
+    Printer *p = (Printer *)b;
+    MathVal  kept[4];
+    int      label = p->labels++;
+    assert(n <= 4);
+    for (int i = 0; i < n; i++) {
+        kept[i] = reg(p, types[i]);
+        fprintf(p->out, "    mov.%s %s, %s;\n", bare[types[i]], name(kept[i]).s, name(vals[i]).s);
+        vals[i] = kept[i];
+    }
+    fprintf(p->out, "L%d:\n", label);
+    body(b, vals, env);
+    for (int i = 0; i < n; i++) {
+        fprintf(p->out, "    mov.%s %s, %s;\n", bare[types[i]], name(kept[i]).s, name(vals[i]).s);
+        vals[i] = kept[i];
+    }
+    fprintf(p->out, "    setp.ne.%s q, %s, 0;\n    @q bra L%d;\n", wide(types[0]) ? "s64" : "s32", name(kept[0]).s, label);
+}
+
 static void print_kernel(FILE *out, MathFn fn, MathType type, MathMode mode) {
     static const char *const modes[] = {"default", "fast", "precise"};
     char   *text;
     size_t  size;
     Printer p = {
-        .base = {.fconst = ptx_fconst, .iconst = ptx_iconst, .op = ptx_op, .rarely = ptx_rarely},
+        .base = {.fconst = ptx_fconst, .iconst = ptx_iconst, .op = ptx_op, .rarely = ptx_rarely, .repeat = ptx_repeat},
         .out  = open_memstream(&text, &size),
     };
     bool    two = math_fns[fn].args == 2;

@@ -14,9 +14,7 @@
 // FMA; infinities through f, which EX2 takes to 0 or infinity while n is clamped; -0 because odd
 // polynomials end in fma(t, x, x) with t = +0 there, and pi/2 is taken away in parts of one sign.
 
-#include "lower/math.h"
-
-#include <assert.h>
+#include "lower/math_kit.h"
 
 const MathFnInfo math_fns[MATH_FN_COUNT] = {
 #define X(name, ...) {#name, __VA_ARGS__},
@@ -43,46 +41,6 @@ MathType math_result(MathOp op, MathType type) {
     }
     assert(!"a result rule that math_result does not know");
     return type;
-}
-
-// A builder and the two types of one function's steps.
-typedef struct Kit {
-    MathBuilder *b;
-    MathType     f, i;             // MT_F32 and MT_I32, or MT_F64 and MT_I64
-} Kit;
-
-typedef MathVal V;
-
-static V step(const Kit *k, MathOp op, MathType type, V x, V y, V z) {
-    return k->b->op(k->b, op, type, x, y, z);
-}
-
-static V num(const Kit *k, double value)      { return k->b->fconst(k->b, k->f, value); }
-static V whole(const Kit *k, uint64_t value)  { return k->b->iconst(k->b, k->i, value); }
-
-static V add(const Kit *k, V x, V y)          { return step(k, MOP_fadd, k->f, x, y, NULL); }
-static V sub(const Kit *k, V x, V y)          { return step(k, MOP_fsub, k->f, x, y, NULL); }
-static V mul(const Kit *k, V x, V y)          { return step(k, MOP_fmul, k->f, x, y, NULL); }
-static V mad(const Kit *k, V x, V y, V z)     { return step(k, MOP_fma, k->f, x, y, z); }
-static V lesser(const Kit *k, V x, V y)       { return step(k, MOP_fmin, k->f, x, y, NULL); }
-static V mag(const Kit *k, V x)               { return step(k, MOP_fabs, k->f, x, NULL, NULL); }
-static V sign_of(const Kit *k, V x, V sign)   { return step(k, MOP_copysign, k->f, x, sign, NULL); }
-static V less(const Kit *k, V x, V y)         { return step(k, MOP_flt, k->f, x, y, NULL); }
-static V at_least(const Kit *k, V x, V y)     { return step(k, MOP_fge, k->f, x, y, NULL); }
-static V pick(const Kit *k, V c, V x, V y)    { return step(k, MOP_select, k->f, c, x, y); }
-static V pick_int(const Kit *k, V c, V x, V y) { return step(k, MOP_select, k->i, c, x, y); }
-static V fun(const Kit *k, MathOp op, V x)    { return step(k, op, k->f, x, NULL, NULL); }
-static V bits(const Kit *k, V x)              { return step(k, MOP_bits, k->f, x, NULL, NULL); }
-static V unbits(const Kit *k, V x)            { return step(k, MOP_unbits, k->i, x, NULL, NULL); }
-static V int_op(const Kit *k, MathOp op, V x, V y) { return step(k, op, k->i, x, y, NULL); }
-
-#define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
-
-// c[0] x^(n-1) + .. + c[n-1]
-static V horner(const Kit *k, V x, const double *c, int n) {
-    V p = num(k, c[0]);
-    for (int i = 1; i < n; i++) p = mad(k, p, x, num(k, c[i]));
-    return p;
 }
 
 // p x^3 + x for p a polynomial in s = x^2; -0 stays -0 whatever the sign of p(0).
@@ -283,6 +241,8 @@ static V build32(const Kit *k, MathFn fn, MathMode mode, V x, V y) {
     case MATH_cos:   return fast ? fun(k, MOP_cos_ftz, x) : sine32(k, x, true);
     case MATH_tanh:  return fast ? fun(k, MOP_tanh, x) : tanh32(k, x);
     case MATH_erf:   return fast ? erf_fast(k, x) : erf32(k, x);
+    case MATH_pow:   return math_pow(k, mode, x, y);
+    case MATH_fmod:  return math_fmod(k, x, y);
     case MATH_sigmoid:
         if (!fast) return sigmoid32(k, x);
         x = fun(k, MOP_ex2_ftz, mul(k, x, num(k, -LOG2E)));
@@ -309,11 +269,6 @@ static V clamp(const Kit *k, V x, double lo, double hi) {         // keeps NaN
     return pick(k, less(k, num(k, hi), x), num(k, hi), x);
 }
 
-// 2^n, for n a power's half: within -1000 .. 1000
-static V pow2(const Kit *k, V n) {
-    return unbits(k, int_op(k, MOP_shl, int_op(k, MOP_iadd, n, whole(k, 1023)), whole(k, 52)));
-}
-
 // e^r 2^n, r within ln(2) / 2 of 0, n in the low bits of magic + n
 static V exp_scaled64(const Kit *k, V r, V with_n) {
     static const double EXP[] = {                                              // 2^-57.9
@@ -323,8 +278,7 @@ static V exp_scaled64(const Kit *k, V r, V with_n) {
     };
     V e = add(k, mad(k, mul(k, r, r), horner(k, r, EXP, COUNT(EXP)), r), num(k, 1));
     V n = int_op(k, MOP_isub, bits(k, with_n), whole(k, 0x4338000000000000));
-    V half = int_op(k, MOP_ashr, n, whole(k, 1));
-    return mul(k, mul(k, e, pow2(k, half)), pow2(k, int_op(k, MOP_isub, n, half)));
+    return scaled(k, e, n);
 }
 
 static V exp64(const Kit *k, V x) {
@@ -503,6 +457,8 @@ static V build64(const Kit *k, MathFn fn, V x, V y) {
     case MATH_cos:     return sine64(k, x, true);
     case MATH_tanh:    return tanh64(k, x);
     case MATH_erf:     return erf64(k, x);
+    case MATH_pow:     return math_pow(k, MATH_DEFAULT, x, y);
+    case MATH_fmod:    return math_fmod(k, x, y);
     case MATH_sigmoid:
         x = exp64(k, step(k, MOP_fneg, k->f, x, NULL, NULL));
         return fun(k, MOP_rcp_rn, add(k, x, num(k, 1)));

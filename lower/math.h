@@ -44,6 +44,8 @@ typedef enum MathMode {
   X(cos,     1,   2,  2,    21,   0,    2, 1, "cosine",              "as sin")                       \
   X(tanh,    1,   2,  1,    13,   2,    1, 1, "hyperbolic tangent",  "degree 9; 1 - 2 / (e^2x + 1) from 0.59")       \
   X(erf,     1,   2,  1,    18,   1,    6, 1, "error function",      "degree 11; 1 - 2^p(x) from 0.85") \
+  X(pow,     2,   1,  1,    60,   1,    20, 2, "x^y",                "log2 in two floats, e^r by degree 7; special cases selected") \
+  X(fmod,    2,   0,  0,    18,   1,    18, 1, "x - y trunc(x / y)",  "one FMA; a loop of FMAs for quotients from 2^20 on") \
   X(sigmoid, 1,   4,  2,    9,    2,    4, 2, "1 / (1 + e^-x)",      "exp's parts, one FMA, RCP")
 // clang-format on
 
@@ -82,6 +84,7 @@ extern const MathFnInfo math_fns[MATH_FN_COUNT];
   X(copysign,  2,   SAME,   FLOAT,     "copysign",                   "|a| with the sign of b")       \
   X(flt,       2,   BIT,    FLOAT,     "setp.lt",                    "a < b")                        \
   X(fge,       2,   BIT,    FLOAT,     "setp.ge",                    "a >= b")                       \
+  X(feq,       2,   BIT,    FLOAT,     "setp.eq",                    "a == b")                       \
   X(iadd,      2,   SAME,   INT,       "add",                        "a + b, wrapping")              \
   X(isub,      2,   SAME,   INT,       "sub",                        "a - b, wrapping")              \
   X(imul,      2,   SAME,   INT,       "mul.lo",                     "low half of a * b")            \
@@ -161,6 +164,9 @@ struct MathBuilder {
     // types[i] is that of vals[i].
     void (*rarely)(MathBuilder *b, MathVal cond, MathBody *body, MathVal *vals,
                    const MathType *types, int n, const void *env);
+
+    // do body(b, vals, env) while (vals[0] != 0): an integer. Inside a body of `rarely` only; body is called once.
+    void (*repeat)(MathBuilder *b, MathBody *body, MathVal *vals, const MathType *types, int n, const void *env);
 };
 
 // fn(x) or fn(x, y), in f32 or f64. y is NULL for functions of one argument.

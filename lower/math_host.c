@@ -211,6 +211,7 @@ static MathVal host_op(MathBuilder *builder, MathOp op, MathType type, MathVal x
     case MOP_copysign: INTS((a[i] << 1 >> 1) | b[i] >> (width - 1) << (width - 1)); break;
     case MOP_flt:      F_TEST(a[i] < b[i]); break;
     case MOP_fge:      F_TEST(a[i] >= b[i]); break;
+    case MOP_feq:      F_TEST(a[i] == b[i]); break;
     case MOP_iadd:     INTS(a[i] + b[i]); break;
     case MOP_isub:     INTS(a[i] - b[i]); break;
     case MOP_imul:     INTS(a[i] * b[i]); break;
@@ -282,12 +283,39 @@ static void host_rarely(MathBuilder *b, MathVal cond, MathBody *body, MathVal *v
         vals[v] = host_op(b, MOP_select, types[v], cond, vals[v], before[v]);
 }
 
+// Lanes that are through keep what they have. The steps of each turn take the room of those before.
+static void host_repeat(MathBuilder *b, MathBody *body, MathVal *vals, const MathType *types, int count,
+                        const void *env) {
+    Host *h = (Host *)b;
+    assert(count <= 4 && "more results of a loop than anyone needed so far");
+    bool wide_flag = is_wide(types[0]), all = true, again = true;
+    for (int v = 0; v < count; v++) {
+        void *own = fresh(h);
+        memcpy(own, vals[v], h->lanes * 8);
+        vals[v] = own;
+    }
+    for (int used = h->used; again; h->used = used, all = false) {
+        MathVal next[4];
+        again = false;
+        memcpy(next, vals, (size_t)count * sizeof *vals);
+        body(b, next, env);
+        for (size_t i = 0; i < h->lanes; i++) {
+            bool on = all || (wide_flag ? ((uint64_t *)vals[0])[i] != 0 : ((uint32_t *)vals[0])[i] != 0);
+            for (int v = count - 1; on && v >= 0; v--)
+                if (is_wide(types[v])) ((uint64_t *)vals[v])[i] = ((uint64_t *)next[v])[i];
+                else                   ((uint32_t *)vals[v])[i] = ((uint32_t *)next[v])[i];
+            again |= wide_flag ? ((uint64_t *)vals[0])[i] != 0 : ((uint32_t *)vals[0])[i] != 0;
+        }
+    }
+}
+
 static void run(MathFn fn, MathMode mode, MathType type, const void *x, const void *y, void *out,
                 size_t n, MathNudge nudge) {
     size_t size = type == MT_F64 ? 8 : 4, lanes = n < LANES ? n : LANES;
     if (n == 0) return;
     Host h = {
-        .base  = {.fconst = host_fconst, .iconst = host_iconst, .op = host_op, .rarely = host_rarely},
+        .base  = {.fconst = host_fconst, .iconst = host_iconst, .op = host_op, .rarely = host_rarely,
+                  .repeat = host_repeat},
         .pool  = malloc(VALUES * lanes * 8),
         .nudge = nudge,
     };

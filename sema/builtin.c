@@ -372,7 +372,7 @@ static Ent do_print(Check *c, const Call *k) {
 static const Builtin builtins[] = {
     FUN(exp, 1),   FUN(exp2, 1),  FUN(log, 1),   FUN(sqrt, 1),  FUN(rsqrt, 1), FUN(sin, 1),   FUN(cos, 1),
     FUN(tanh, 1),  FUN(erf, 1),   FUN(floor, 1), FUN(ceil, 1),  FUN(round, 1), FUN(trunc, 1), FUN(abs, 1),
-    FUN(fma, 3),   FUN(div_rn, 2), FUN(sqrt_rn, 1), FUN(isnan, 1),
+    FUN(fma, 3),   FUN(div_rn, 2), FUN(sqrt_rn, 1), FUN(isnan, 1), FUN(pow, 2),   FUN(fmod, 2),  FUN(copysign, 2),
     RED(sum), RED(prod), RED(any), RED(every), RED(argmax), RED(argmin),
     {"max",           1, -1, do_reduce,        TR_max,  OVER,         "greater, elementwise; with `over`, greatest along axes"},
     {"min",           1, -1, do_reduce,        TR_min,  OVER,         "lesser, elementwise; with `over`, least along axes"},

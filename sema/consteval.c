@@ -141,6 +141,9 @@ Ent fold_fun(Check *c, TFun f, const Ent *args, int n, Span at) {
     case TF_abs:   return ent_float(fabs(x), at);
     case TF_fma:   return ent_float(fma(x, y, as_double(args[2])), at);
     case TF_div_rn: return fold_binary(c, OP_div, ent_float(x, at), ent_float(y, at), at);
+    case TF_pow:   return ent_float(pow(x, y), at);
+    case TF_fmod:  return ent_float(fmod(x, y), at);
+    case TF_copysign: return ent_float(copysign(x, y), at);
     case TF_isnan: return ent_bool(isnan(x), at);
     default: return ent_error(c);
     }

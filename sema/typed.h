@@ -68,6 +68,8 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
     X(round,  1, f, "to nearest even")       X(trunc, 1, f, "towards zero")       X(abs,   1, a, "magnitude") \
     X(min,    2, a, "lesser, NaN wins")      X(max,   2, a, "greater, NaN wins")  X(fma,   3, f, "a * b + c, rounded once") \
     X(div_rn, 2, f, "quotient, correctly rounded (precise)")  X(sqrt_rn, 1, f, "square root, correctly rounded (precise)") \
+    X(pow,    2, f, "x to the power y")   X(fmod,  2, f, "what is left of x by whole y's, with the sign of x") \
+    X(copysign, 2, f, "the magnitude of x with the sign of y") \
     X(isnan,  1, f, "is it NaN (bool)")
 #define TREDUCES(X) \
     X(sum) X(prod) X(max) X(min) X(any) X(every) X(argmax) X(argmin)

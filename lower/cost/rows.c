@@ -89,6 +89,7 @@ static bool length(Rows *r, const Val *lo, const Val *hi, int64_t *out) {
 static double price(const Op *op) {
     static const struct { int fun; double each; } funs[] = {
         {TF_exp, 3}, {TF_exp2, 2}, {TF_log, 5}, {TF_log2, 4}, {TF_sqrt, 6}, {TF_rsqrt, 4}, {TF_sin, 20}, {TF_cos, 20}, {TF_tanh, 12}, {TF_erf, 14}, {TF_div_rn, 10},
+        {TF_pow, 70}, {TF_fmod, 20},
     };
     switch (op->code) {
     case OP_T_fun:

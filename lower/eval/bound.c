@@ -76,6 +76,10 @@ BOUND(log2,  b[0] / less(v[0], b[0]) * 1.4426950408889634)
 BOUND(sqrt,  r > 0 && b[0] < r * r ? b[0] / r : sqrt(b[0]))
 BOUND(rsqrt, fabs(r) * b[0] / (2 * less(v[0], b[0])))
 BOUND(erf,   1.13 * b[0])
+BOUND(pow,   fabs(r) * expm1((b[0] ? fabs(v[1]) * b[0] / less(v[0], b[0]) : 0) + (b[1] ? b[1] * fabs(log(fabs(v[0]))) : 0)))
+BOUND(fmod,  trunc(v[0] / v[1]) == trunc((fabs(v[0]) + b[0]) / less(v[1], b[1]) * (v[0] < 0 ? -1 : 1) * (v[1] < 0 ? -1 : 1)) &&
+             trunc(v[0] / v[1]) == trunc(less(v[0], b[0]) / (fabs(v[1]) + b[1]) * (v[0] < 0 ? -1 : 1) * (v[1] < 0 ? -1 : 1))
+             ? b[0] + fabs(trunc(v[0] / v[1])) * b[1] : fabs(v[1]) + b[1])
 BOUND(floor, floor(v[0] - b[0]) == floor(v[0] + b[0]) ? 0 : b[0] + 1)
 BOUND(ceil,  ceil(v[0] - b[0]) == ceil(v[0] + b[0]) ? 0 : b[0] + 1)
 BOUND(round, rint(v[0] - b[0]) == rint(v[0] + b[0]) ? 0 : b[0] + 1)
@@ -95,6 +99,7 @@ static const BoundRule fun_rule[TF_COUNT] = {
     [TF_tanh] = {bound_same, true},   [TF_erf] = {bound_erf, true},     [TF_floor] = {bound_floor, false}, [TF_ceil] = {bound_ceil, false},
     [TF_round] = {bound_round, false}, [TF_trunc] = {bound_trunc, false}, [TF_abs] = {bound_same, false}, [TF_min] = {bound_most, false},
     [TF_max] = {bound_most, false},   [TF_fma] = {bound_fma, false},    [TF_div_rn] = {bound_div, false}, [TF_sqrt_rn] = {bound_sqrt, false},
+    [TF_pow] = {bound_pow, true},     [TF_fmod] = {bound_fmod, false},    [TF_copysign] = {bound_same, false},
 };
 
 static BoundRule rule_of(const Op *op) {

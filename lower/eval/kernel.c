@@ -134,6 +134,12 @@ MATH(X)
 MATH(X)
 #undef X
 #undef F
+KERNEL(pow_f32)   LANES(float, float, float, canon32((float)pow(a[i], b[i])))
+KERNEL(pow_f64)   LANES(double, double, double, (double)powl(a[i], b[i]))
+KERNEL(copysign_f32) LANES(float, float, float, copysignf(a[i], b[i]))
+KERNEL(copysign_f64) LANES(double, double, double, copysign(a[i], b[i]))
+KERNEL(fmod_f32)  LANES(float, float, float, canon32(fmodf(a[i], b[i])))
+KERNEL(fmod_f64)  LANES(double, double, double, fmod(a[i], b[i]))
 #define X(name, expr) \
     KERNEL(name##_f32) LANES(float, float, float, name##_1_f32(a[i])) \
     KERNEL(name##_f64) LANES(double, double, double, name##_1_f64(a[i]))
@@ -169,6 +175,7 @@ static Kernel *const fun_kernel[TF_COUNT][EL_COUNT] = {
     [TF_min] = {INT_COLUMN(min), FLOAT_COLUMN(min)}, [TF_max] = {INT_COLUMN(max), FLOAT_COLUMN(max)},
     [TF_fma] = {FLOAT_COLUMN(fma)}, [TF_div_rn] = {FLOAT_COLUMN(div)},
     [TF_sqrt] = {FLOAT_COLUMN(sqrt)}, [TF_sqrt_rn] = {FLOAT_COLUMN(sqrt)}, [TF_isnan] = {FLOAT_COLUMN(isnan)},
+    [TF_pow] = {FLOAT_COLUMN(pow)}, [TF_fmod] = {FLOAT_COLUMN(fmod)}, [TF_copysign] = {FLOAT_COLUMN(copysign)},
 };
 static Kernel *const abs_kernel[EL_COUNT] = {INT_COLUMN(abs), FLOAT_COLUMN(abs)};
 

@@ -251,8 +251,9 @@ LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, L
     case TF_isnan:
         if (elem_is_storage(e)) a = gen_to_f32(g, a, e);
         return LLVMBuildFCmp(g->B, LLVMRealUNO, a, a, "");
+    case TF_copysign: return gen_call(g, "llvm.copysign", 2, (LLVMValueRef[]){a, b}, 1, &t);
     case TF_div_rn: return gen_divide(g, e, a, b, true);
-    default:        return gen_math(g, fun, e, a);
+    default:        return gen_math(g, fun, e, a, b);
     }
 }
 

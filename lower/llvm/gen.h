@@ -285,7 +285,7 @@ uint32_t     gen_room(Gen *g, const Op *op);                       // bytes of s
 uint32_t     gen_scratch_room(Gen *g);                             // the most that any op will ask for
 void         gen_check_room(Gen *g);                               // E0501, when the kernel is made
 // ---- llvm/math.c
-LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a);
+LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_reciprocal(Gen *g, LLVMValueRef x);
 LLVMValueRef gen_divide(Gen *g, Elem e, LLVMValueRef a, LLVMValueRef b, bool precise);
 

@@ -84,6 +84,7 @@ static MathVal math_op(MathBuilder *mb, MathOp op, MathType type, MathVal x, Mat
     case MOP_copysign: return intrinsic(g, "llvm.copysign", type, 2, a);
     case MOP_flt:  return LLVMBuildFCmp(B, LLVMRealOLT, x, y, "");
     case MOP_fge:  return LLVMBuildFCmp(B, LLVMRealOGE, x, y, "");
+    case MOP_feq:  return LLVMBuildFCmp(B, LLVMRealOEQ, x, y, "");
     case MOP_iadd: return LLVMBuildAdd(B, x, y, "");
     case MOP_isub: return LLVMBuildSub(B, x, y, "");
     case MOP_imul: return LLVMBuildMul(B, x, y, "");
@@ -134,18 +135,38 @@ static void rarely(MathBuilder *mb, MathVal cond, MathBody *body, MathVal *vals,
     }
 }
 
+static void repeat(MathBuilder *mb, MathBody *body, MathVal *vals, const MathType *types, int n, const void *env) {
+    Gen *g = ((LlvmMath *)mb)->g;
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(g->B), loop = gen_block(g, "repeat"), after = gen_block(g, "done");
+    LLVMValueRef phi[16];
+    if (n > 16) ice("a loop with %d values", n);
+    LLVMBuildBr(g->B, loop);
+    LLVMPositionBuilderAtEnd(g->B, loop);
+    for (int i = 0; i < n; i++) {
+        phi[i] = LLVMBuildPhi(g->B, type_of(g, types[i]), "");
+        LLVMAddIncoming(phi[i], (LLVMValueRef[]){vals[i]}, &from, 1);
+        vals[i] = phi[i];
+    }
+    body(mb, vals, env);
+    LLVMBasicBlockRef end = LLVMGetInsertBlock(g->B);
+    for (int i = 0; i < n; i++) LLVMAddIncoming(phi[i], (LLVMValueRef[]){vals[i]}, &end, 1);
+    LLVMValueRef more = LLVMBuildICmp(g->B, LLVMIntNE, vals[0], LLVMConstNull(type_of(g, types[0])), "");
+    LLVMBuildCondBr(g->B, more, loop, after);
+    LLVMPositionBuilderAtEnd(g->B, after);
+}
+
 static LLVMValueRef build(Gen *g, MathFn fn, Elem e, MathMode mode, LLVMValueRef x, LLVMValueRef y) {
-    LlvmMath m = {{fconst, iconst, math_op, rarely}, g};
+    LlvmMath m = {{fconst, iconst, math_op, rarely, repeat}, g};
     return math_build(&m.b, fn, e == EL_f64 ? MT_F64 : MT_F32, mode, x, y);
 }
 
-LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a) {
+LLVMValueRef gen_math(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b) {
     static const uint8_t fn[TF_COUNT] = {[TF_exp] = MATH_exp,   [TF_exp2] = MATH_exp2,   [TF_log] = MATH_log,
                                          [TF_log2] = MATH_log2, [TF_sqrt] = MATH_sqrt,   [TF_rsqrt] = MATH_rsqrt,
                                          [TF_sin] = MATH_sin,   [TF_cos] = MATH_cos,     [TF_tanh] = MATH_tanh,
-                                         [TF_erf] = MATH_erf,   [TF_sqrt_rn] = MATH_sqrt};
+                                         [TF_erf] = MATH_erf,   [TF_sqrt_rn] = MATH_sqrt, [TF_pow] = MATH_pow,   [TF_fmod] = MATH_fmod};
     MathMode mode = fun == TF_sqrt_rn ? MATH_PRECISE : g->opt->math == 2 ? MATH_FAST : MATH_DEFAULT;
-    return build(g, (MathFn)fn[fun], e, mode, a, NULL);
+    return build(g, (MathFn)fn[fun], e, mode, a, b);
 }
 
 // Of a number that is not subnormal: one instruction, within 1 ulp or 2^-126.

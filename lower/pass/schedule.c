@@ -33,7 +33,7 @@ typedef struct Sizes {
 // be shared by many.
 static bool costly(int fun) {
     switch (fun) {
-    case TF_exp: case TF_exp2: case TF_log: case TF_log2: case TF_sin: case TF_cos: case TF_tanh: case TF_erf: return true;
+    case TF_exp: case TF_exp2: case TF_log: case TF_log2: case TF_sin: case TF_cos: case TF_tanh: case TF_erf: case TF_pow: return true;
     default: return false;
     }
 }

@@ -36,6 +36,8 @@ static inline int64_t rank64(double x) {
         case MATH_tanh:    return tanh(x);                   \
         case MATH_erf:     return erf(x);                    \
         case MATH_sigmoid: return 1 / (1 + exp(-x));         \
+        case MATH_pow:     return pow(x, y);                 \
+        case MATH_fmod:    return fmod(x, y);                \
         case MATH_FN_COUNT: break;                           \
         }                                                    \
         return 0;                                            \
