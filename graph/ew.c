@@ -27,6 +27,8 @@ double ew_float(GEw op, double a, double b) {
     case EW_sqrt: return sqrt(a);
     case EW_exp: return exp(a);
     case EW_log: return log(a);
+    case EW_expm1: return expm1(a);
+    case EW_log1p: return log1p(a);
     case EW_sin: return sin(a);
     case EW_cos: return cos(a);
     case EW_tan: return tan(a);
@@ -47,7 +49,7 @@ double ew_float(GEw op, double a, double b) {
     case EW_div: return a / b;
     case EW_mod: {
         double r = fmod(a, b);
-        return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+        return r == 0 ? copysign(r, b) : (r < 0) != (b < 0) ? r + b : r;
     }
     case EW_rem: return fmod(a, b);
     case EW_pow: return pow(a, b);

@@ -66,6 +66,8 @@ typedef enum GKind {
     X(sqrt,      1, SAME,    "") \
     X(exp,       1, SAME,    "") \
     X(log,       1, SAME,    "") \
+    X(expm1,     1, SAME,    "exp(a) - 1") \
+    X(log1p,     1, SAME,    "log(1 + a)") \
     X(sin,       1, SAME,    "") \
     X(cos,       1, SAME,    "") \
     X(tan,       1, SAME,    "") \

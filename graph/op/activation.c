@@ -14,9 +14,8 @@ static Node *narrow(Op *op, Node *y) {
 
 static Node *add(Op *op, Node *a, double b) { return g_ew2f(op->g, EW_add, a, b); }
 static Node *mul(Op *op, Node *a, double b) { return g_ew2f(op->g, EW_mul, a, b); }
-static Node *positive(Op *op, Node *x) { return g_ew2f(op->g, EW_gt, x, 0); }
 static Node *constant(Op *op, Node *x, double v) { return x != NULL ? g_f(op->g, (Elem)x->elem, v) : NULL; }
-static Node *exp_less_1(Op *op, Node *x) { return add(op, g_ew1(op->g, EW_exp, x), -1); }
+static Node *negative(Op *op, Node *x) { return g_ew2f(op->g, EW_lt, x, 0); }
 static Node *clamp(Op *op, Node *x, double lo, double hi) {
     return g_ew2f(op->g, EW_min, g_ew2f(op->g, EW_max, x, lo), hi);
 }
@@ -40,24 +39,26 @@ static Node *lower_prelu(Op *op) {
     return g_where(g, g_ew2f(g, EW_lt, x, 0), g_ew2(g, EW_mul, x, slope), x);
 }
 
+// alpha (exp(x / by) - 1) below 0, x from there on: expm1, as the 1 would swallow small x.
+static Node *exponential(Op *op, Node *x, double alpha, double by) {
+    Graph *g = op->g;
+    Node *low = g_ew1(g, EW_expm1, by == 1 ? x : g_ew2f(g, EW_div, x, by));
+    return g_where(g, negative(op, x), alpha == 1 ? low : mul(op, low, alpha), x);
+}
+
 static Node *lower_elu(Op *op) {
-    Node *x = op_widen(op->g, op_in(op, 0));
-    return narrow(op,
-                  g_where(op->g, g_ew2f(op->g, EW_lt, x, 0), mul(op, exp_less_1(op, x), op_float(op, "alpha", 1)), x));
+    return narrow(op, exponential(op, op_widen(op->g, op_in(op, 0)), op_float(op, "alpha", 1), 1));
 }
 
 static Node *lower_celu(Op *op) {
-    Node *x = op_widen(op->g, op_in(op, 0));
     double alpha = op_float(op, "alpha", 1);
-    Node *low = mul(op, exp_less_1(op, g_ew2f(op->g, EW_div, x, alpha)), alpha);
-    return narrow(op, g_ew2(op->g, EW_add, g_ew2f(op->g, EW_max, x, 0), g_ew2f(op->g, EW_min, low, 0)));
+    return narrow(op, exponential(op, op_widen(op->g, op_in(op, 0)), alpha, alpha));
 }
 
 static Node *lower_selu(Op *op) {
-    Node *x = op_widen(op->g, op_in(op, 0));
     double alpha = op_float(op, "alpha", 1.67326319217681884765625),
            gamma = op_float(op, "gamma", 1.05070102214813232421875);
-    return narrow(op, mul(op, g_where(op->g, positive(op, x), x, mul(op, exp_less_1(op, x), alpha)), gamma));
+    return narrow(op, mul(op, exponential(op, op_widen(op->g, op_in(op, 0)), alpha, 1), gamma));
 }
 
 static Node *lower_thresholded(Op *op) {
@@ -77,14 +78,14 @@ static Node *lower_hard_swish(Op *op) {
 
 // log(1 + exp(x)), which for large x is x
 static Node *softplus(Op *op, Node *x) {
-    Node *tail = g_ew1(op->g, EW_log, add(op, g_ew1(op->g, EW_exp, g_ew1(op->g, EW_neg, g_ew1(op->g, EW_abs, x))), 1));
+    Node *tail = g_ew1(op->g, EW_log1p, g_ew1(op->g, EW_exp, g_ew1(op->g, EW_neg, g_ew1(op->g, EW_abs, x))));
     return g_ew2(op->g, EW_add, g_ew2f(op->g, EW_max, x, 0), tail);
 }
 
 static Node *lower_softplus(Op *op) { return narrow(op, softplus(op, op_widen(op->g, op_in(op, 0)))); }
 
 static Node *lower_softsign(Op *op) {
-    Node *x = op_widen(op->g, op_in(op, 0));
+    Node *x = clamp(op, op_widen(op->g, op_in(op, 0)), -0x1p100, 0x1p100);     // an infinity's is 1
     return narrow(op, g_ew2(op->g, EW_div, x, add(op, g_ew1(op->g, EW_abs, x), 1)));
 }
 

@@ -63,13 +63,14 @@ static Node *activate(Graph *g, const Activation *a, Node *x) {
     case F_SCALED_TANH:  return g_ew2f(g, EW_mul, g_ew1(g, EW_tanh, g_ew2f(g, EW_mul, x, beta)), alpha);
     case F_HARD_SIGMOID: return g_ew2f(g, EW_min, g_ew2f(g, EW_max, g_ew2f(g, EW_add, scaled, beta), 0), 1);
     case F_ELU:
-        return g_where(g, g_ew2f(g, EW_lt, x, 0), g_ew2f(g, EW_mul, g_ew2f(g, EW_sub, g_ew1(g, EW_exp, x), 1), alpha),
-                       x);
-    case F_SOFTSIGN:     return g_ew2(g, EW_div, x, g_ew2f(g, EW_add, g_ew1(g, EW_abs, x), 1));
+        return g_where(g, g_ew2f(g, EW_lt, x, 0), g_ew2f(g, EW_mul, g_ew1(g, EW_expm1, x), alpha), x);
+    case F_SOFTSIGN:
+        x = g_ew2f(g, EW_min, g_ew2f(g, EW_max, x, -0x1p100), 0x1p100);         // an infinity's is 1
+        return g_ew2(g, EW_div, x, g_ew2f(g, EW_add, g_ew1(g, EW_abs, x), 1));
     case F_SOFTPLUS:     break;
     }
     size = g_ew1(g, EW_exp, g_ew1(g, EW_neg, g_ew1(g, EW_abs, x)));
-    return g_ew2(g, EW_add, g_ew2f(g, EW_max, x, 0), g_ew1(g, EW_log, g_ew2f(g, EW_add, size, 1)));
+    return g_ew2(g, EW_add, g_ew2f(g, EW_max, x, 0), g_ew1(g, EW_log1p, size));
 }
 
 // ---- one direction ----------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ static const EwText float_text[EW_COUNT] = {
     [EW_neg] = {"-$0", P_UNARY, false}, [EW_abs] = {"abs($0)", CALL, false}, [EW_sign] = {"sign_of($0)", CALL, true},
     [EW_floor] = {"floor($0)", CALL, false}, [EW_ceil] = {"ceil($0)", CALL, false}, [EW_round] = {"round($0)", CALL, false},
     [EW_trunc] = {"trunc($0)", CALL, false}, [EW_sqrt] = {"sqrt($0)", CALL, false}, [EW_exp] = {"exp($0)", CALL, false},
-    [EW_log] = {"log($0)", CALL, false}, [EW_sin] = {"sin($0)", CALL, false}, [EW_cos] = {"cos($0)", CALL, false},
+    [EW_log] = {"log($0)", CALL, false}, [EW_expm1] = {"expm1($0)", CALL, false}, [EW_log1p] = {"log1p($0)", CALL, false},
+    [EW_sin] = {"sin($0)", CALL, false}, [EW_cos] = {"cos($0)", CALL, false},
     [EW_tan] = {"tan($0)", CALL, true}, [EW_asin] = {"asin($0)", CALL, true}, [EW_acos] = {"acos($0)", CALL, true},
     [EW_atan] = {"atan($0)", CALL, true}, [EW_sinh] = {"sinh($0)", CALL, true}, [EW_cosh] = {"cosh($0)", CALL, true},
     [EW_tanh] = {"tanh($0)", CALL, false}, [EW_asinh] = {"asinh($0)", CALL, true}, [EW_acosh] = {"acosh($0)", CALL, true},
@@ -18,7 +19,7 @@ static const EwText float_text[EW_COUNT] = {
     [EW_isnan] = {"isnan($0)", CALL, false}, [EW_isinf] = {"abs($0) == inf", P_EQUAL, false},
     [EW_add] = {"$0 + $1", P_PLUS, false}, [EW_sub] = {"$0 - $1", P_PLUS, false}, [EW_mul] = {"$0 * $1", P_TIMES, false},
     [EW_div] = {"$0 / $1", P_TIMES, false}, [EW_floordiv] = {"floor(div_rn($0, $1))", CALL, false},
-    [EW_mod] = {"mod_floor($0, $1)", CALL, true}, [EW_rem] = {"mod_trunc($0, $1)", CALL, true}, [EW_pow] = {"power($0, $1)", CALL, true},
+    [EW_mod] = {"mod_floor($0, $1)", CALL, true}, [EW_rem] = {"fmod($0, $1)", CALL, false}, [EW_pow] = {"pow($0, $1)", CALL, false},
     [EW_min] = {"min($0, $1)", CALL, false}, [EW_max] = {"max($0, $1)", CALL, false},
     [EW_eq] = {"$0 == $1", P_EQUAL, false}, [EW_ne] = {"$0 != $1", P_EQUAL, false}, [EW_lt] = {"$0 < $1", P_EQUAL, false},
     [EW_le] = {"$0 <= $1", P_EQUAL, false}, [EW_gt] = {"$0 > $1", P_EQUAL, false}, [EW_ge] = {"$0 >= $1", P_EQUAL, false},
@@ -62,6 +63,22 @@ static KExpr *whole_quotient(Kernel *k, const Node *n, const Ix *coord) {
 // move where they tie.
 static bool one_for_all(const Node *n) { return n->op == EW_div && n->rank == 0; }
 
+// x to a power that is a number: a few products, or a root. NULL: as any other.
+static KExpr *power(Kernel *k, KExpr *x, double p, Elem to) {
+    static const char *const whole[] = {[2] = "square($0)", [4] = "power_of<N = 4>($0)", [5] = "power_of<N = 5>($0)", [6] = "power_of<N = 6>($0)",
+                                        [7] = "power_of<N = 7>($0)", [8] = "power_of<N = 8>($0)"};
+    static const char *const below[] = {[2] = "power_of<N = -2>($0)", [3] = "power_of<N = -3>($0)", [4] = "power_of<N = -4>($0)"};
+    if (p == 1) return x;
+    if (p == -1) return k_text(k, "1 / $0", P_TIMES, to, x, NULL, NULL);
+    if (p == 3) return k_text(k, "$0 * $0 * $0", P_TIMES, to, x, x, NULL);
+    const char *text = p == 0.5                                            ? "power_half($0)"
+                       : p >= 2 && p <= 8 && p == (double)(int)p           ? whole[(int)p]
+                       : p <= -2 && p >= -4 && p == (double)(int)p         ? below[-(int)p]
+                                                                           : NULL;
+    k->needs_library |= text && p != 2;
+    return text ? k_text(k, text, CALL, to, x, NULL, NULL) : NULL;
+}
+
 // A product that adds to the first one's sum is in that already.
 static bool in_sum(const Kernel *k, const Node *n) {
     while (n->kind == G_view && !k_in_memory(k, n)) n = n->src[0];
@@ -98,14 +115,8 @@ KExpr *k_elementwise(Kernel *k, const Node *n, const Ix *coord) {
     if (!t->text) return g_error(k->g, "`%s` of %s has no form in a kernel", g_ew_info[op].name, elem_name(operand));
     if (op == EW_pow && arg[1]->op == E_NUMBER && elem_is_float(operand)) {
         double p = arg[1]->number.is_int ? (double)arg[1]->number.i : arg[1]->number.f;
-        KExpr *x = arg[0];
-        if (x->elem == EL_none) x = k_sized(k, x, operand);
-        Elem to = operand == EL_f64 ? EL_f64 : EL_f32;
-        if (p == 2) return k_text(k, "square($0)", CALL, to, x, NULL, NULL);
-        if (p == 3) return k_text(k, "$0 * $0 * $0", P_TIMES, to, x, x, NULL);
-        if (p == 0.5) return k_text(k, "sqrt($0)", CALL, to, x, NULL, NULL);
-        if (p == 1) return x;
-        if (p == -1) return k_text(k, "1 / $0", P_TIMES, to, x, NULL, NULL);
+        KExpr *known_power = power(k, arg[0]->elem == EL_none ? k_sized(k, arg[0], operand) : arg[0], p, operand == EL_f64 ? EL_f64 : EL_f32);
+        if (known_power) return known_power;
     }
     k->needs_library |= t->library;
     int first = op == EW_where;

@@ -67,13 +67,14 @@ static bool keeps_between(const Kernel *k, const Node *n, const Node *x) {
 }
 
 KExpr *k_gelu(Kernel *k, const Node *n, const Ix *coord) {
-    if (n->op != EW_mul || (n->elem != EL_f32 && !elem_is_storage((Elem)n->elem))) return NULL;
+    if (n->op != EW_mul) return NULL;
+    Elem elem = n->elem == EL_f64 ? EL_f64 : EL_f32;
     Factors f = factors(n);
     for (int i = 0; i < 2 && f.fine && f.n == 2 && near(f.number, 0.5); i++) {
         const Node *one = plus(f.of[i], 1), *x = f.of[1 - i];
         const char *as = one ? gelu_of(one, x) : NULL;
         KExpr *e = as && !keeps_between(k, n, x) ? k_value(k, x, coord) : NULL;
-        if (e) return k_text(k, as, P_PRIMARY, EL_f32, k_sized(k, e, EL_f32), NULL, NULL);
+        if (e) return k_text(k, as, P_PRIMARY, elem, k_sized(k, e, elem), NULL, NULL);
     }
     return NULL;
 }

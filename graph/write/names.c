@@ -11,7 +11,7 @@ static const char *const reserved[] = {
     "erf", "tanh", "sin", "cos", "floor", "ceil", "round", "trunc", "sort", "inf", "nan", "PI", "LN2", "LOG2E", "reshape", "slice", "random",
     "first", "last", "end", "length", "sigmoid", "silu", "relu", "gelu", "softplus", "elu", "clamp", "square", "sign", "lerp", "identity",
     "strided", "break", "continue", "assert", "print", "tune", "values", "iota", "load", "store", "cumsum", "rename", "fma", "exp2", "log2",
-    "rsqrt", "cdiv", "sinh", "cosh", "asinh", "acosh", "atanh", "int_power", "div_trunc", "rem_trunc", "mod_trunc", "mod_floor", "sign_of", "log1p", "expm1",
+    "rsqrt", "cdiv", "sinh", "cosh", "asinh", "acosh", "atanh", "int_power", "power_of", "power_half", "copysign", "pow", "fmod", "div_trunc", "rem_trunc", "mod_trunc", "mod_floor", "sign_of", "log1p", "expm1",
     "lowest", "align_up", "leaky_relu", "gelu_tanh", "log1p_exp", "bitcast", "isnan", "precise", "within", "rel", "key", "tan", "atan", "acos", "asin", "power", "static_assert",
     "empty",
 };
