@@ -126,7 +126,6 @@ typedef enum AstOp {
     OP_COUNT
 } AstOp;
 
-enum { AST_MAX_DEPTH = 500 };       // so that walks may recurse
 // NODE_PAREN: written in parentheses, which the span includes.
 enum { PARAM_OUT = 1, PARAM_INOUT = 2, PARAM_STRIDED = 4, FN_EXPR = 8, NODE_PAREN = 16, BLOCK_VALUE = 32 };
 
@@ -135,7 +134,7 @@ struct Node {
     uint8_t  kind;          // NodeKind
     uint8_t  op;            // AstOp
     uint8_t  flags;
-    uint16_t depth;         // 1 + the deepest kid's; the parser accepts none above AST_MAX_DEPTH
+    uint16_t depth;         // 1 + the deepest kid's; the parser accepts none above the limit `nesting`, so that walks may recurse
     uint32_t nkid;
     Span     span;          // the whole construct
     Span     name_span;     // of sym, where it has one; of the operator of unary, binary, assign; of str

@@ -35,7 +35,7 @@ DIAG(E0205, error, not_comptime,     "%s must be known at compile time")
 DIAG(E0206, error, const_overflow,   "compile-time arithmetic overflows: %s")
 DIAG(E0207, error, const_div_zero,   "division by zero at compile time")
 DIAG(E0208, error, recursion,        "`%s` calls itself")
-DIAG(E0209, error, too_big,          "this kernel grows too large when its calls are inlined (over %d %s)")
+DIAG(E0209, error, too_big,          "this grows too large when its calls and loops are written out (over %lld %s)")
 DIAG(E0210, error, static_assert,    "static assertion fails%s%s")
 DIAG(E0211, error, argument_count,   "`%s` takes %s, %d given")
 DIAG(E0212, error, argument_type,    "argument %d of `%s` must be %s, not %s")
@@ -116,3 +116,4 @@ DIAG(E0421, warning, tune_empty,     "the conditions of `tune %s` hold for no co
 // ---- E05xx: lowering; their cases are transcripts in tests/cli --------------------------------------------
 DIAG(E0501, error, smem_overflow,    "kernel `%s` needs %.1f KiB of shared memory; a block on %s has %.1f KiB")
 DIAG(E0502, error, cannot_write,     "cannot write %s: %s")
+DIAG(E0505, error, kernel_large,     "kernel `%s` would have %lld %s; the limit is %lld")

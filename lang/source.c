@@ -12,6 +12,7 @@
 // A column counts characters (code points), as editors do, and a tab is one of them.
 
 #include "lang/internal.h"
+#include "lang/limits.h"
 
 #include "lang/file.h"
 #include "lang/std_embed.h"
@@ -60,7 +61,7 @@ static bool read_all(FILE *in, Buf *text) {
     size_t got;
     while ((got = fread(block, 1, sizeof block, in)) > 0) {
         buf_add(text, block, got);
-        if (text->n > MAX_SOURCE) { errno = EFBIG; return false; }
+        if ((int64_t)text->n > limit_of(LIMIT_source_bytes)) { errno = EFBIG; return false; }
     }
     return !ferror(in);
 }
@@ -105,6 +106,17 @@ static FILE *open_named(const char *path, const char **why) {
     return in;
 }
 
+// Before anything is read: a sparse file of many gigabytes costs nothing to make.
+static bool small(Arena *a, FILE *in, const char **why) {
+    struct stat st;
+    if (fstat(fileno(in), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= limit_of(LIMIT_source_bytes)) return true;
+    Buf words = {0};
+    limit_words(LIMIT_source_bytes, st.st_size, &words);
+    *why = arena_printf(a, "%s", words.p);
+    buf_free(&words);
+    return false;
+}
+
 static Source *read_from(Session *s, const char *path, bool imported, char **error) {
     bool standard = !imported && strcmp(path, "-") == 0;
     const char *why = NULL;
@@ -114,7 +126,7 @@ static Source *read_from(Session *s, const char *path, bool imported, char **err
     Buf text = {0};
     Source *src = NULL;
     if (!in && errno == ENOENT && (src = source_std(s, path)) != NULL) return src;
-    if (in && read_all(in, &text)) src = source_add(s, standard ? "<stdin>" : path, text.p ? text.p : "", text.n);
+    if (in && small(s->arena, in, &why) && read_all(in, &text)) src = source_add(s, standard ? "<stdin>" : path, text.p ? text.p : "", text.n);
     else if (error) {
         const char *near = errno == ENOENT && strncmp(path, "std/", 4) == 0 ? std_nearest(path + 4) : NULL;
         *error = arena_printf(s->arena, "%s: %s", path, why ? why : strerror(errno ? errno : EIO));

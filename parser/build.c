@@ -2,7 +2,7 @@
 // made of, and does the checks that syntax alone can do: targets that can be assigned to, comparisons
 // that do not chain, values nobody uses, rows of test cases as wide as their names.
 //
-// A tree that is deeper than AST_MAX_DEPTH stops the parser, so that every later phase may recurse.
+// A tree that is deeper than the limit `nesting` stops the parser, so that every later phase may recurse.
 
 #include "lang/c_text.h"
 #include "parser/internal.h"
@@ -11,9 +11,10 @@
 #include <string.h>
 
 static Node *checked(Parser *p, Node *n) {
-    if (n->depth <= AST_MAX_DEPTH || p->stop) return n;
+    if (n->depth <= limit_of(LIMIT_nesting) || p->stop) return n;
     Diag *d = diag(p->s, E_too_deep, n->span);
-    diag_note(d, "at most %d constructs may stand inside each other", AST_MAX_DEPTH);
+    diag_note(d, "at most %lld constructs may stand inside each other", (long long)limit_of(LIMIT_nesting));
+    limit_help(d, LIMIT_nesting, limit_of(LIMIT_nesting) + 1);
     p->stop = true;
     return n;
 }

@@ -9,6 +9,7 @@
 #define TK_PARSER_INTERNAL_H
 
 #include "lang/ast.h"
+#include "lang/limits.h"
 #include "parser/parser.h"
 #include "parser/tokens.h"
 

@@ -40,6 +40,8 @@ struct PtxUnit {
     LLVMContextRef       context;
     LLVMModuleRef        module;
     Buf                  problems;
+    int64_t              too_many;     // instructions of `large`: more than opt.most
+    LLVMValueRef         large;
     bool                 failed;       // LLVM reported an error
     bool                 abandoned;    // LLVM would have ended the process: nothing of it may be touched
 };
@@ -196,6 +198,11 @@ PtxUnit *ptx_open_text(const Target *t, const PtxOptions *opt, const char *text,
 LLVMContextRef ptx_context(const PtxUnit *u) { return u->context; }
 LLVMModuleRef ptx_module(const PtxUnit *u) { return u->module; }
 int ptx_version(const PtxUnit *u) { return u->opt.ptx_version; }
+int64_t ptx_too_many(const PtxUnit *u, const char **function) {
+    size_t n;
+    if (u->too_many) *function = LLVMGetValueName2(u->large, &n);
+    return u->too_many;
+}
 const char *ptx_problems(const PtxUnit *u) { return u->problems.n > 0 ? u->problems.p : ""; }
 
 void ptx_need(PtxUnit *u, int version) {
@@ -240,6 +247,23 @@ static bool generate(PtxUnit *u, Buf *ptx) {
     return true;
 }
 
+static int64_t instructions(LLVMValueRef function) {
+    int64_t n = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b != NULL; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef v = LLVMGetFirstInstruction(b); v != NULL; v = LLVMGetNextInstruction(v)) n++;
+    return n;
+}
+
+static bool few_enough(PtxUnit *u) {
+    for (LLVMValueRef f = LLVMGetFirstFunction(u->module); f != NULL; f = LLVMGetNextFunction(f)) {
+        int64_t n = instructions(f);
+        if (n <= u->opt.most || n <= u->too_many) continue;
+        u->too_many = n;
+        u->large = f;
+    }
+    return u->too_many == 0;
+}
+
 static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
     double t = now_ms();
     if (u->opt.verify) {
@@ -247,6 +271,7 @@ static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
         t = lap(u, "llvm verify", t);
     }
     if (!u->opt.untidied) ptx_tidy(u->module);
+    if (u->opt.most && !few_enough(u)) return false;
     ptx_cut(u->module);
     t = lap(u, "llvm tidy", t);
     if (llvm != NULL) {

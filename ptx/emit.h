@@ -16,6 +16,7 @@ typedef struct PtxOptions {
     int         ptx_version;           // 86 for 8.6: what the instructions used need; at least the target's own is taken
     int         level;                 // code generator: 0 (the default, a third of the time) .. 3
     bool        untidied;              // equal values are not merged
+    int64_t     most;                  // instructions of a function, when tidied, that the code generator is given; 0: any number
     bool        verify;                // LLVMVerifyModule before anything else
     void      (*timing)(void *ctx, const char *stage, double ms);
     void       *timing_ctx;
@@ -34,6 +35,8 @@ int            ptx_version(const PtxUnit *u);
 // Tidies the module (ptx/tidy.c), then runs the code generator. `llvm` (or NULL) takes the module's text as the code
 // generator gets it, `ptx` (or NULL) the result. False: ptx_problems says why. A unit can be finished once.
 bool           ptx_finish(PtxUnit *u, Buf *llvm, Buf *ptx);
+// Where ptx_finish was false since a function has more than `most`: how many, and its name (till the unit is closed); else 0.
+int64_t        ptx_too_many(const PtxUnit *u, const char **function);
 const char    *ptx_problems(const PtxUnit *u);             // lines of what LLVM reported; "" if nothing
 void           ptx_close(PtxUnit *u);
 

@@ -12,6 +12,7 @@
 // The words of an error belong to the thread that made it.
 
 #include "lang/c_text.h"
+#include "lang/limits.h"
 #include "lang/shown.h"
 #include "runtime/api_internal.h"
 
@@ -83,6 +84,10 @@ tkc_status tkc_open(const char *device, const tkc_options *options, tkc_context 
     DeviceOptions opt = {0};
     API_NEEDS(out);
     *out = NULL;
+    if (limits_wrong()) {
+        buf_printf(&err, "TKC_LIMITS: %s", limits_wrong());
+        return api_failed(TKC_BAD_ARGUMENT, &err);
+    }
     if (options) { opt.ordinal = options->ordinal; opt.driver = options->driver; }
     if (opt.ordinal < 0) return api_refused("tkc_open: `ordinal` is %d", opt.ordinal);
     Device *d = device_open(device ? device : "auto", &opt, &err);

@@ -5,6 +5,7 @@
 // truncated and saturated floats, NaN gives 0.
 
 #include "lang/c_text.h"
+#include "lang/limits.h"
 #include "runtime/internal.h"
 
 #include "lang/number.h"
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 char *copy_text(const char *s, size_t n) {
     char *p = checked_alloc(n + 1);
@@ -74,6 +76,17 @@ static int64_t shape_count(int rank, const int64_t *dim, int bytes) {
     return zero ? 0 : n;
 }
 
+// More than the machine's memory would be promised, and the process ended where it is used.
+static bool tensor_fits(const HostTensor *t, size_t bytes, Buf *err) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    bool holds = pages <= 0 || page <= 0 || bytes / (size_t)page <= (size_t)pages;
+    if (holds && bytes <= (size_t)limit_of(LIMIT_tensor_bytes)) return true;
+    tensor_type_text(t, err);
+    if (!holds) buf_printf(err, " needs %.1f GiB of memory, which this machine does not have", (double)bytes / (1 << 30));
+    else buf_puts(err, " has "), limit_words(LIMIT_tensor_bytes, (int64_t)bytes, err);
+    return false;
+}
+
 bool tensor_make(HostTensor *t, Elem elem, int rank, const int64_t *dim, Buf *err) {
     HostTensor made = {.elem = elem, .rank = rank};
     if (rank < 0 || rank > MAX_RANK) {
@@ -88,6 +101,7 @@ bool tensor_make(HostTensor *t, Elem elem, int rank, const int64_t *dim, Buf *er
         return false;
     }
     size_t bytes = (size_t)n * (size_t)elem_bytes(elem);
+    if (!tensor_fits(&made, bytes, err)) return false;
     // much of it comes from the system as it is wanted: 0.4 ms a MB by pages of 4 kB
     made.data = calloc(1, bytes ? bytes : 1);
     if (made.data && bytes > LARGE_TENSOR) host_huge(made.data, bytes);

@@ -22,10 +22,11 @@ static bool enter(Check *c, Entered *e, const Node *fn, Sym name, Span call, con
         depth++;
         same += f->fn == fn;
     }
-    if (same >= MAX_SAME || depth >= MAX_INLINE_DEPTH) {
+    if (same >= MAX_SAME || depth >= limit_of(LIMIT_calls)) {
         Diag *d = report(c, E_recursion, call, name ? name->s : "a function value");
         diag_label(d, name_at(fn), "declared here");
         diag_help(d, "functions are inlined, so they cannot recurse; write a loop");
+        if (same < MAX_SAME) limit_help(d, LIMIT_calls, depth + 1);
         c->too_big = true;
         return false;
     }

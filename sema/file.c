@@ -118,9 +118,10 @@ static Scope *import_file(Loader *l, const Node *n, const char *from, int depth)
     } else {
         src = source_import(s, path, &why);
     }
-    if (!src || depth > 32) {
+    if (!src || depth > limit_of(LIMIT_imports)) {
         Diag *d = diag(s, E_import_failed, n->span, arena_printf(a, "%.*s", (int)n->str.n, n->str.p),
                        why ? why : "imports are nested too deeply");
+        if (src) limit_help(d, LIMIT_imports, depth + 1);
         if (lib && !src) help_library(a, d, path + 4);
         return NULL;
     }

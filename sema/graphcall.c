@@ -113,8 +113,8 @@ static Ent add_launch(Grapher *g, LaunchCall *l, TKernel *k, const Ent *dim, Sch
         g->values.at[launch.args[i].tensor].fixed = launch.fixed;
         n++;
     }
-    if (g->launches.n == MAX_LAUNCHES) {
-        report(c, E_too_big, l->call->span, MAX_LAUNCHES, "launches");
+    if (g->launches.n >= limit_of(LIMIT_launches)) {
+        too_big(c, l->call->span, LIMIT_launches, "launches");
         return ent_error(c);
     }
     vec_push(c->a, &g->launches, launch);

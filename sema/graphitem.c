@@ -250,7 +250,12 @@ static void loop(Grapher *g, const Node *n, uint32_t clause) {
     Scope *was = scope_push(c);
     g->undecided += !numbers;
     for (int64_t i = numbers ? lo.i : 0, end = numbers ? hi.i : 1, step = r.by ? r.step : 1;
-         i < end && g->launches.n < MAX_LAUNCHES && diag_errors(c->s) < 50; i += step) {
+         i < end && diag_errors(c->s) < 50; i += step) {
+        if (c->too_big) break;
+        if (++g->unrolled > limit_of(LIMIT_unrolled)) {
+            too_big(c, r.span, LIMIT_unrolled, "trips of loops");
+            break;
+        }
         c->scope = scope_new(c, was);
         scope_bind(c, c->scope, k->sym, numbers ? ent_int(i, name_at(k)) : ent_unknown(), name_at(k))->used = true;
         loop(g, n, clause + 1);

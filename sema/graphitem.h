@@ -5,7 +5,7 @@
 
 #include "sema/internal.h"
 
-enum { MAX_LAUNCHES = 100000, MAX_FILES = 16 };
+enum { MAX_FILES = 16 };
 
 typedef struct Result {                 // of a graph that is being evaluated
     Sym        name;
@@ -32,6 +32,7 @@ typedef struct Grapher {
     VEC(TGValue) values;
     VEC(TGLaunch) launches;
     VEC(Bind *) vars;                   // names that may be assigned again
+    int64_t   unrolled;                 // trips of loops so far
     bool      bad;
 } Grapher;
 

@@ -703,9 +703,8 @@ static Ent eval_kind(Check *c, const Node *n) {
 
 Ent eval(Check *c, const Node *n) {
     if (!n || c->too_big) return ent_error(c);
-    if (c->depth >= MAX_NEST) {
-        c->too_big = true;
-        report(c, E_too_big, n->span, MAX_NEST, "expressions inside each other");
+    if (c->depth >= limit_of(LIMIT_inlined_nesting)) {
+        too_big(c, n->span, LIMIT_inlined_nesting, "expressions inside each other");
         return ent_error(c);
     }
     // these keep them (recipe.c)

@@ -491,9 +491,8 @@ void check_stmts(Check *c, const Node *block) {
         check_stmt(c, block);
         return;
     }
-    if (c->depth >= MAX_NEST) {
-        if (!c->too_big) report(c, E_too_big, block->span, MAX_NEST, "statements inside each other");
-        c->too_big = true;
+    if (c->depth >= limit_of(LIMIT_inlined_nesting)) {
+        if (!c->too_big) too_big(c, block->span, LIMIT_inlined_nesting, "statements inside each other");
         return;
     }
     c->depth++;

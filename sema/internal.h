@@ -13,6 +13,7 @@
 #ifndef TK_SEMA_INTERNAL_H
 #define TK_SEMA_INTERNAL_H
 
+#include "lang/limits.h"
 #include "sema/graph.h"
 
 typedef struct Check Check;
@@ -196,12 +197,11 @@ struct Check {
     int       pinning;              // names that are read now give numbers that nothing may depend on but these sizes
 };
 
-enum { MAX_INLINE_DEPTH = 64, MAX_NODES = 200000, MAX_NEST = 1000 };
-
 static inline bool in_item(const Check *c, NodeKind kind) { return c->item && c->item->kind == kind; }
 
 // ---- report.c ------------------------------------------------------------------------------------
 
+void too_big(Check *c, Span at, LimitId limit, const char *of_what);      // E0209, and nothing more is checked
 #define report(c, ...) with_chain((c), diag((c)->s, __VA_ARGS__))
 Diag *with_chain(Check *c, Diag *d);                         // adds the instance chain
 void  note_values(Check *c, Diag *d);                        // compile-time names, their values and origins

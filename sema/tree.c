@@ -56,10 +56,15 @@ bool type_same(TType a, TType b) { return a.elem == b.elem && a.ptr == b.ptr && 
 
 // ---- expressions ---------------------------------------------------------------------------------
 
-static void count(Check *c, Span at) {
-    if (++c->nodes <= MAX_NODES || c->too_big) return;
+void too_big(Check *c, Span at, LimitId limit, const char *of_what) {
     c->too_big = true;
-    report(c, E_too_big, at, MAX_NODES, "typed nodes");
+    Diag *d = report(c, E_too_big, at, (long long)limit_of(limit), of_what);
+    limit_help(d, limit, 2 * limit_of(limit));
+}
+
+static void count(Check *c, Span at) {
+    if (++c->nodes <= limit_of(LIMIT_typed_nodes) || c->too_big) return;
+    too_big(c, at, LIMIT_typed_nodes, "typed nodes");
 }
 
 TExpr *tx_new(Check *c, TExprKind kind, TType t, Span at, int nkid, ...) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "lang/c_text.h"
+#include "lang/limits.h"
 #include "tkc/tkc.h"
 
 enum { WIDTH = 96, COLUMN = 26 };      // of --help: line length, where meanings begin
@@ -129,11 +130,17 @@ static const struct { const char *name, *meaning; } environment[] = {
     { "TKC_CACHE", "off: nothing is kept of compiled kernels, see tkc cache" },
     { "TKC_CACHE_DIR", "the folder of what is kept (default: XDG_CACHE_HOME/tkc, else HOME/.cache/tkc)" },
     { "TKC_CACHE_MIB", "how large it may grow (default: 256)" },
+    { "TKC_LIMITS", "name=value,..: other limits than those below, with k, m or g for 2^10, 2^20 or 2^30 of them" },
     { "TMPDIR",    "where temporary files go (default: /tmp)" },
     { "NO_COLOR",  "no colours, if set and not empty" },
 };
 // clang-format on
 enum { ENVIRONMENT = sizeof environment / sizeof *environment };
+
+static const char limits_head[] =
+    "\n## Limits\n\nWhat is larger than a limit is refused with the number, the limit and, for tiles, the largest that works. Examples, library "
+    "and tests stay far below. `TKC_LIMITS=instructions=1m,tile-ops=100000` raises two of them, up to the most.\n\n"
+    "| name | default | most | unit | what it bounds |\n|---|---|---|---|---|\n";
 
 void help_all(Buf *out) {
     buf_printf(out, "tkc %s, %s\n\n", TK_VERSION, head);
@@ -225,6 +232,10 @@ void help_man(Buf *out) {
     buf_puts(out, "\n.SH ENVIRONMENT\n");
     for (int i = 0; i < ENVIRONMENT; i++)
         buf_printf(out, ".TP\n\\fB%s\\fR\n%s\n", environment[i].name, environment[i].meaning);
+    buf_puts(out, ".SH LIMITS\n");
+    for (int i = 0; i < LIMIT_COUNT; i++)
+        buf_printf(out, ".TP\n\\fB%s\\fR (%lld %s)\n%s\n", limit_table[i].name, (long long)limit_table[i].usual, limit_table[i].unit,
+                   limit_table[i].meaning);
 }
 
 // ---- docs/tkc.md ---------------------------------------------------------------------------------
@@ -266,4 +277,8 @@ void help_markdown(Buf *out) {
     }
     buf_puts(out, "\n## Environment\n\n| name | meaning |\n|---|---|\n");
     for (int i = 0; i < ENVIRONMENT; i++) buf_printf(out, "| `%s` | %s |\n", environment[i].name, environment[i].meaning);
+    buf_puts(out, limits_head);
+    for (int i = 0; i < LIMIT_COUNT; i++)
+        buf_printf(out, "| `%s` | %lld | %lld | %s | %s |\n", limit_table[i].name, (long long)limit_table[i].usual,
+                   (long long)limit_table[i].most, limit_table[i].unit, limit_table[i].meaning);
 }

@@ -7,6 +7,7 @@
 #include <malloc.h>
 #endif
 
+#include "lang/limits.h"
 #include "lang/temporary.h"
 #include "runtime/tk_run.h"
 #include "tkc/tkc.h"
@@ -221,6 +222,7 @@ static int dispatch(int argc, char **argv, Arena *a) {
     Options opt;
     if (!options_parse(argc, argv, a, &opt)) return USAGE;
     const Command *c = command_find(opt.command);
+    if (limits_wrong() != NULL) return wrong_use("TKC_LIMITS: %s", limits_wrong());
     if (misspelt(&opt) || over_input(&opt)) return USAGE;
     if (opt.help) return print_help(c);
     if (opt.version) {

@@ -13,12 +13,12 @@
 #include "graph/rewrite/narrow.h"
 #include "graph/stages.h"
 #include "graph/onnx/internal.h"
+#include "lang/limits.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// Nodes lowered for one import, everything unrolled and inlined.
-enum { MAX_LOWERED = 1 << 20, MAX_DEPTH = 48, MAX_TRIES = 12 };
+enum { MAX_DEPTH = 48, MAX_TRIES = 12 };
 
 // ---- names -----------------------------------------------------------------------------------------
 
@@ -225,8 +225,9 @@ static bool lower_node(Import *im, const Onnx__NodeProto *n) {
     Arena *a = g->arena;
     const char *around = g_source(g), *here = where_of(im, n);
     g_at(g, im->call != NULL ? arena_printf(a, "%s in %s", here, shown(a, im->call->f->name)) : here);
-    if (++im->lowered > MAX_LOWERED)
-        return g_error(g, "the model has more than %d nodes when its functions and loops are written out", MAX_LOWERED),
+    if (++im->lowered > limit_of(LIMIT_model_nodes))
+        return g_error(g, "the model has more than %lld nodes when its functions and loops are written out (TKC_LIMITS=model-nodes=%lld "
+                          "raises this limit)", (long long)limit_of(LIMIT_model_nodes), 2 * (long long)limit_of(LIMIT_model_nodes)),
                false;
     if (im->depth >= MAX_DEPTH)
         return g_error(g, "functions and bodies are nested more than %d deep", MAX_DEPTH), false;

@@ -1,6 +1,7 @@
 // What has several results, or bodies: host operations, loops, ifs.
 
 #include "graph/ref/internal.h"
+#include "lang/limits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,19 @@ static bool stack(Run *r, const GType *type, const Scanned *s, RVal *to) {
     return true;
 }
 
+static void many_trips(Run *r, int64_t trips) {
+    Buf words = {0};
+    limit_words(LIMIT_trips, trips, &words);
+    run_fail(r, "a loop of %s", words.p);
+    buf_free(&words);
+}
+
+// The body's condition is the number true: the loop makes all of its trips.
+static bool always(const Node *condition) {
+    GNum v;
+    return g_scalar_value(condition, &v) && v.is_int && v.i != 0;
+}
+
 static bool loop(Run *r, const Node *n, RVal *result) {
     const GBody *body = n->sub.body;
     const RPlan *plan = r->plan[n->id][0];
@@ -137,7 +151,9 @@ static bool loop(Run *r, const Node *n, RVal *result) {
     read_scalar(n->src[0], r, &limit);
     read_scalar(n->src[1], r, &go_on);
     for (int i = 0; i < carried; i++) now[1 + i] = rval_share(&r->val[n->src[2 + i]->id]);
+    if (limit > limit_of(LIMIT_trips) && always(body->results[0])) many_trips(r, limit);
     for (int64_t t = 0; t < limit && go_on && !r->failed; t++) {
+        if (t == limit_of(LIMIT_trips)) { many_trips(r, t + 1); break; }
         if (!rval_new(r, &now[0], EL_i64, 0, NULL)) break;
         memcpy(now[0].at, &t, 8);
         if (ndims) memcpy(r->bound, bound, ndims);

@@ -22,6 +22,7 @@
 // that says how far another correct implementation may be, to first order; none means exactly equal.
 
 #include "lang/c_text.h"
+#include "lang/limits.h"
 #include "lower/eval/eval.h"
 
 #include <stdarg.h>
@@ -342,14 +343,34 @@ static bool goes_on(Eval *e, bool *done) {
 
 static void start_carried(Eval *e, const Op *op, int from) { take_carried(e, op, from); }
 
+static void many_trips(Eval *e, const Op *op, int64_t trips) {
+    Buf words = {0};
+    limit_words(LIMIT_trips, trips, &words);
+    eval_fault(e, op->span, "a loop of %s", words.p);
+    buf_free(&words);
+}
+
+// Before the first one, where all will be made: nothing in the loop leaves it.
+static bool few_trips(Eval *e, const Op *op, int64_t lo, int64_t hi, int64_t step) {
+    uint64_t trips = lo < hi ? ((uint64_t)hi - (uint64_t)lo - 1) / (uint64_t)step + 1 : 0;
+    if (trips <= (uint64_t)limit_of(LIMIT_trips)) return true;
+    for (const Op *in = op_walk(op->reg[0], NULL); in; in = op_walk(op->reg[0], in))
+        if (in->code == OP_T_break && op_target(in) == op) return true;
+    many_trips(e, op, trips < INT64_MAX ? (int64_t)trips : INT64_MAX);
+    return false;
+}
+
 void eval_for(Eval *e, const Step *s) {
     const Op *op = s->op;
     Region   *r = op->reg[0];
     int64_t   i = scalar_int(e, op->in[0]), hi = scalar_int(e, op->in[1]), step = scalar_int(e, op->in[2]);
     if (step <= 0) { eval_fault(e, op->span, "the step of a loop is %lld", (long long)step); return; }
+    if (!few_trips(e, op, i, hi, step)) return;
     start_carried(e, op, 3);
     bool done;
+    int64_t left = limit_of(LIMIT_trips);
     while (i < hi) {
+        if (left-- == 0) { many_trips(e, op, limit_of(LIMIT_trips)); return; }
         give_carried(e, r->args.at + 1);
         Slot counter = {.t = tile_new(e, 8)};
         lane_store(&r->args.at[0]->type, counter.t->data, 0, i);
@@ -368,7 +389,8 @@ void eval_while(Eval *e, const Step *s) {
     const Op *op = s->op;
     start_carried(e, op, 0);
     bool done;
-    for (;;) {
+    for (int64_t left = limit_of(LIMIT_trips);; left--) {
+        if (left == 0) { many_trips(e, op, limit_of(LIMIT_trips)); return; }
         give_carried(e, op->reg[0]->args.at);
         if (run_block(e, s->block[0]) != FLOW_END) {
             if (e->flow != FLOW_BREAK || e->depth != STOP) return;

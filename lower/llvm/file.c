@@ -12,7 +12,9 @@
 // the result wants one: for `--emit=llvm`, and for source lines, whose tables are a module's. So does one
 // thread do all when stages are timed.
 #define _GNU_SOURCE                    // sched_getaffinity
+#include "lang/limits.h"
 #include "lower/llvm/gen.h"
+#include "lower/pass/passes.h"
 #include "ptx/emit.h"
 
 #include <pthread.h>
@@ -24,7 +26,7 @@ enum { MAX_THREADS = 8 };
 typedef struct Work {
     PtxUnit **unit;
     Buf      *text;
-    bool     *ok;
+    bool     *ok, *bad;               // bad: a diagnostic says why it has no code
     int       made, taken, n;         // modules ready to generate; handed out; in all
     pthread_mutex_t lock;
     pthread_cond_t  more;
@@ -47,7 +49,7 @@ static void made(Work *w, int n) {
 
 static void *generate(void *work) {
     Work *w = work;
-    for (int i; (i = take(w, true)) >= 0;) w->ok[i] = ptx_finish(w->unit[i], NULL, &w->text[i]);
+    for (int i; (i = take(w, true)) >= 0;) w->ok[i] = !w->bad[i] && ptx_finish(w->unit[i], NULL, &w->text[i]);
     return NULL;
 }
 
@@ -100,23 +102,45 @@ static bool any_smaller(Session *s, Fn **fns, int n) {
     return any && diag_errors(s) == 0;
 }
 
+static PtxOptions options_of(const CompileOptions *opt) {
+    enum { UNTIDIED = 4 };                                     // so many times as many, at most, as are left when tidied
+    return (PtxOptions){.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify, .untidied = opt->unoptimised,
+                        .most = limit_of(LIMIT_instructions) * (opt->unoptimised ? UNTIDIED : 1)};
+}
+
+// Why the unit has no code: words for it, or it is an internal error.
+static void say_why(Session *s, Fn *const *fns, int n, PtxUnit *unit) {
+    const char *function = NULL;
+    int64_t many = ptx_too_many(unit, &function);
+    for (int i = 0; i < n && many; i++)
+        if (strcmp(fns[i]->launch->entry, function) == 0) { too_many_instructions(fns[i], many); return; }
+    if (diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit));
+}
+
+// The kernel in a module of its own, with rings that fit. False: diagnostics.
+static bool make_one(Session *s, Fn **fn, const CompileOptions *opt, const PtxOptions *po, PtxUnit **unit) {
+    int said = diag_errors(s);
+    *unit = ptx_open(opt->target, po);
+    for (gen_kernel(s, *fn, opt, *unit); any_smaller(s, fn, 1); gen_kernel(s, *fn, opt, *unit)) {
+        ptx_close(*unit);
+        *unit = ptx_open(opt->target, po);
+    }
+    return diag_errors(s) == said;
+}
+
 // Each kernel's own module, whole: text[i]. The newest PTX version that any of them needs, or 0: a diagnostic.
 static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *text) {
-    PtxOptions po = {.verify = opt->verify, .untidied = opt->unoptimised};
+    PtxOptions po = options_of(opt);
     PtxUnit **unit = NEW_N(session_arena(s), PtxUnit *, n);
-    bool *ok = NEW_N(session_arena(s), bool, n), all = true;
+    bool *ok = NEW_N(session_arena(s), bool, n), *bad = NEW_N(session_arena(s), bool, n), all = true;
     pthread_t thread[MAX_THREADS];
-    Work w = {unit, text, ok, .n = n};
+    Work w = {unit, text, ok, bad, .n = n};
     int version = 0;
     pthread_mutex_init(&w.lock, NULL);
     pthread_cond_init(&w.more, NULL);
     int nthreads = start_threads(thread, &w);
     for (int i = 0; i < n; i++) {
-        for (unit[i] = NULL; !unit[i] || any_smaller(s, &fns[i], 1);) {
-            if (unit[i]) ptx_close(unit[i]);
-            unit[i] = ptx_open(opt->target, &po);
-            gen_kernel(s, fns[i], opt, unit[i]);
-        }
+        bad[i] = !make_one(s, &fns[i], opt, &po, &unit[i]);
         if (ptx_version(unit[i]) > version) version = ptx_version(unit[i]);
         made(&w, i + 1);
     }
@@ -125,7 +149,7 @@ static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *te
     pthread_cond_destroy(&w.more);
     pthread_mutex_destroy(&w.lock);
     for (int i = 0; i < n; i++) {
-        if (!ok[i] && diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit[i]));
+        if (!ok[i] && !bad[i]) say_why(s, &fns[i], 1, unit[i]);
         all &= ok[i];
         ptx_close(unit[i]);
     }
@@ -147,7 +171,7 @@ static bool joined(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *
 }
 
 static bool together(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *llvm, Buf *ptx) {
-    PtxOptions po = {.timing = opt->timing, .timing_ctx = opt->timing_ctx, .verify = opt->verify, .untidied = opt->unoptimised};
+    PtxOptions po = options_of(opt);
     PtxUnit *unit = NULL;
     while (!unit || any_smaller(s, fns, n)) {
         if (unit) ptx_close(unit);
@@ -155,7 +179,7 @@ static bool together(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf
         for (int i = 0; i < n; i++) gen_kernel(s, fns[i], opt, unit);
     }
     bool ok = diag_errors(s) == 0 && ptx_finish(unit, llvm, ptx);
-    if (!ok && diag_errors(s) == 0) ice("the code generator failed: %s", ptx_problems(unit));
+    if (!ok && diag_errors(s) == 0) say_why(s, fns, n, unit);
     ptx_close(unit);
     return ok;
 }

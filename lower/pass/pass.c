@@ -128,12 +128,15 @@ bool lower_run(Fn *f, const CompileOptions *opt) {
     if (opt->dump_dir && !dump(f, opt->dump_dir, 0, "build")) return false;
     if (opt->passed) opt->passed(opt->passed_ctx, f, "build");
     if (opt->after && !strcmp(opt->after, "build")) return true;
+    bool laid_out = false;
+    if (!within_bounds(f, laid_out)) return false;
     for (int i = 0; i < PASSES; i++) {
         double t = now_ms();
         PassFn *run = opt->unoptimised ? passes[i].required : passes[i].run;
         bool ok = run == NULL || run(f, with);
         if (opt->timing) opt->timing(opt->timing_ctx, passes[i].info.name, now_ms() - t);
-        if (!ok) return false;
+        laid_out |= passes[i].run == run_layout;
+        if (!ok || !within_bounds(f, laid_out)) return false;
         f->level = passes[i].info.to_level;
         if (opt->verify) verify(f, passes[i].info.name);
         if (opt->passed) opt->passed(opt->passed_ctx, f, passes[i].info.name);

@@ -5,6 +5,17 @@
 
 #include "lower/lower.h"
 
+// ---- bounds.c ------------------------------------------------------------------------------------
+
+bool within_bounds(const Fn *f, bool laid_out);         // few ops, little memory, tiles that threads can hold, when laid out little code; else E0505
+void too_many_instructions(const Fn *f, int64_t n);     // E0505: so many for a thread
+
+// ---- size.c --------------------------------------------------------------------------------------
+
+int64_t thread_elements(const Fn *f, const Val *v);     // of a tile, that a thread holds; before layouts are known as many as there must be
+typedef struct CodeSize { int64_t all, most; const Op *op; } CodeSize;      // instructions for a thread, about; of the op that has most
+CodeSize code_size(const Fn *f);
+
 // ---- passes of level 1 ---------------------------------------------------------------------------
 
 bool simplify(Fn *f);                                   // simplify.c: folding, equal values, dead code, identities

@@ -330,6 +330,33 @@ static void loops_and_ifs(void **state) {
     graph_free(g);
 }
 
+static Node *always_true(Graph *g, Node *t) { (void)t; return g_i(g, EL_bool, 1); }
+static Node *true_of_trip(Graph *g, Node *t) { return g_ew2(g, EW_lt, t, g_i(g, EL_i64, INT64_MAX)); }
+
+static void stops_with(Graph *g, Node *n, const char *words) {
+    char error[512];
+    GTensor out = {0};
+    assert_false(ref_value(g, n, &out, error, sizeof error));
+    if (!strstr(error, words)) fail_msg("%s", error);
+}
+
+// A loop of 2^62 trips: refused before the first where its condition is the number true, after so many as the limit says where it is computed.
+static void endless_loops(void **state) {
+    (void)state;
+    Node *(*const conditions[])(Graph *, Node *) = {always_true, true_of_trip};
+    for (int i = 0; i < 2; i++) {
+        Graph *g = graph_new("t");
+        Node *x = data_f(g, 1, I(2), F(1, 2));
+        Ix two = ix(g, 2);
+        Node *t = g_param(g, "t", EL_i64, 0, NULL), *v = g_param(g, "v", EL_f32, 1, &two);
+        GBody body = {(Node *[]){t, v}, 2, (Node *[]){conditions[i](g, t), g_ew2f(g, EW_mul, v, 1)}, 2};
+        Node *loop = g_loop(g, data_i(g, 0, NULL, I(INT64_C(1) << 62)), NULL, &x, 1, &body);
+        stops_with(g, g_proj(g, loop, 0), i == 0 ? "a loop of 4611686018427387904 trips, more than the limit trips allows (1000"
+                                                 : "a loop of 1001 trips, more than the limit trips allows (1000");
+        graph_free(g);
+    }
+}
+
 // ---- random chains of movement, against a walk over coordinates ------------------------------------------------------
 
 static uint32_t seed;
@@ -423,7 +450,7 @@ static void random_chains_of_movement(void **state) {
 }
 
 int main(void) {
-
+    setenv("TKC_LIMITS", "trips=1000", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise),
         cmocka_unit_test(conversions),
@@ -435,6 +462,7 @@ int main(void) {
         cmocka_unit_test(symbolic_sizes_are_bound_and_checked),
         cmocka_unit_test(data_dependent_sizes),
         cmocka_unit_test(loops_and_ifs),
+        cmocka_unit_test(endless_loops),
         cmocka_unit_test(random_chains_of_movement),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
