@@ -218,6 +218,7 @@ static const char *product_of(Hop *h, Product *p, Op *dot) {
     }
     if (!p->row || !p->col || type_axis(&dot->in[1]->type, p->col) < 0) return "a product has a batch axis";
     p->three = e == EL_f32 && dot->sub != DP_tf32;
+    if (p->three && !(dot->flags & CHECKED)) return "an infinity among the operands of a product of f32 would not be found";
     int64_t height = axis_extent(p->row), width = axis_extent(p->col);
     bool aside = p->three && height == 64 && width > height && fits_rows(width) && operand_reads_rows(h, dot->in[0], p->k);      // for two groups
     Operand across;

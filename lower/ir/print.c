@@ -28,7 +28,8 @@
 
 const char *const region_words[OP_T_COUNT] = {[OP_T_while] = "do", [OP_T_if] = "else", [OP_T_roles] = "and"};
 
-const FlagWord flag_words[] = {{AXIS_FULL, "full"}, {NO_BOUNDS, "in_range"}, {EXCLUSIVE, "exclusive"}, {REVERSE, "reverse"}, {TALLIED, "tallied"}, {FROM_16, "from_16"}, {NAN_FIRST, "nan_first"}};
+const FlagWord flag_words[] = {{AXIS_FULL, "full"}, {NO_BOUNDS, "in_range"}, {EXCLUSIVE, "exclusive"}, {REVERSE, "reverse"}, {TALLIED, "tallied"}, {FROM_16, "from_16"}, {NAN_FIRST, "nan_first"},
+                               {CHECKED, "checked"}, {REPEATS, "repeats"}};
 
 // ---- launch expressions --------------------------------------------------------------------------
 

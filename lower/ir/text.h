@@ -9,7 +9,7 @@ typedef struct FlagWord { uint16_t flag; const char *word; } FlagWord;
 
 extern const LOpText lop_text[];                        // by LOp; from L_ADD on
 extern const int lop_count;
-extern const FlagWord flag_words[7];
+extern const FlagWord flag_words[9];
 extern const char *const region_words[OP_T_COUNT];      // before the second region: else, do, and
 
 

@@ -18,7 +18,8 @@
 // step are read while earlier ones are multiplied.
 //
 // tf32x3: x = hi + lo with hi the truncation to tf32 and lo exact; lo*hi, hi*lo, hi*hi go into one
-// accumulator, small terms first.
+// accumulator, small terms first. Of an infinity lo is NaN, which a checked product's program finds (pass/infinities.c). In
+// others lo and hi of the small terms are those of x brought within the finite numbers: large*lo has the sign of inf*hi, or is 0.
 #include "lower/llvm/dot.h"
 
 #include <string.h>
@@ -318,6 +319,21 @@ static LLVMValueRef round_tf32(Gen *g, LLVMValueRef x) {
     return gen_asm(g, g->i32, "cvt.rna.tf32.f32 $0, $1;", "=r,r", 1, &x, false, false);
 }
 
+// To the nearest, but what is finite stays so.
+static LLVMValueRef round_finite(Gen *g, LLVMValueRef x) {
+    LLVMValueRef r = LLVMBuildAdd(g->B, x, gen_i32(g, 0x1000), ""), size = LLVMBuildAnd(g->B, x, gen_i32(g, 0x7fffffff), "");
+    LLVMValueRef fits = LLVMBuildICmp(g->B, LLVMIntULT, size, gen_i32(g, 0x7f7ff000), "");
+    return LLVMBuildAnd(g->B, LLVMBuildSelect(g->B, fits, r, x, ""), gen_i32(g, 0xffffe000), "");
+}
+
+// The nearest finite number; NaN stays.
+static LLVMValueRef bounded(Gen *g, LLVMValueRef x) {
+    LLVMValueRef v = LLVMBuildBitCast(g->B, x, g->f32, "");
+    v = gen_call(g, "llvm.minimum", 2, (LLVMValueRef[]){v, LLVMConstReal(g->f32, 0x1.fffffep127)}, 1, &g->f32);
+    v = gen_call(g, "llvm.maximum", 2, (LLVMValueRef[]){v, LLVMConstReal(g->f32, -0x1.fffffep127)}, 1, &g->f32);
+    return LLVMBuildBitCast(g->B, v, g->i32, "");
+}
+
 // x -> hi and lo of tf32x3, both as bits.
 void gen_tf32_parts(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo) {
     *hi = LLVMBuildAnd(g->B, x, gen_i32(g, 0xffffe000), "");
@@ -325,14 +341,20 @@ void gen_tf32_parts(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo) 
     *lo = LLVMBuildBitCast(g->B, d, g->i32, "");
 }
 
-typedef struct Parts { LLVMValueRef hi[4 * MAX_FRAGMENTS], lo[4 * MAX_FRAGMENTS]; } Parts;     // lo: tf32x3 only
+// all: what the large terms multiply. hi and lo, of the small terms: tf32x3 only.
+typedef struct Parts { LLVMValueRef all[4 * MAX_FRAGMENTS], hi[4 * MAX_FRAGMENTS], lo[4 * MAX_FRAGMENTS]; } Parts;
 
 // 32-bit fragments become tf32: rounded, or as two parts.
-static void prepare(Mma *m, LLVMValueRef *hi, LLVMValueRef *lo, int n) {
+static void prepare(Mma *m, Parts *p, int n) {
+    Gen *g = m->g;
+    bool checked = (m->op->flags & CHECKED) != 0;
     if (m->p->c.insn->frag != EL_f32) return;
-    for (int i = 0; i < n; i++)
-        if (m->three) gen_tf32_parts(m->g, hi[i], &hi[i], &lo[i]);
-        else hi[i] = round_tf32(m->g, hi[i]);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef x = p->all[i];
+        if (!m->three) { p->all[i] = checked ? round_tf32(g, x) : round_finite(g, x); continue; }
+        gen_tf32_parts(g, checked ? x : bounded(g, x), &p->hi[i], &p->lo[i]);
+        p->all[i] = checked ? p->hi[i] : LLVMBuildAnd(g->B, x, gen_i32(g, 0xffffe000), "");
+    }
 }
 
 static void multiply(Mma *m, const Parts *a, const Parts *b, LLVMValueRef (*acc)[4]) {
@@ -341,7 +363,7 @@ static void multiply(Mma *m, const Parts *a, const Parts *b, LLVMValueRef (*acc)
             int j = i & 1 ? m->cols - 1 - q : q;             // back and forth: the last column's fragment is still at hand
             LLVMValueRef *d = acc[i * m->cols + j];
             if (m->three) { mma(m, a->lo + 4 * i, b->hi + 2 * j, d); mma(m, a->hi + 4 * i, b->lo + 2 * j, d); }
-            mma(m, a->hi + 4 * i, b->hi + 2 * j, d);
+            mma(m, a->all + 4 * i, b->all + 2 * j, d);
         }
 }
 
@@ -383,20 +405,20 @@ static void by_steps(Mma *m, int steps, const Op *inside, LLVMValueRef (*acc)[4]
     Parts *a = NEW_N(m->g->arena, Parts, 2), *b = NEW_N(m->g->arena, Parts, 2);
     Ahead *ahead = m->g->ahead && m->g->ahead->dot == m->op ? m->g->ahead : NULL;
     if (ahead) {
-        memcpy(a[0].hi, ahead->now, (size_t)ahead->na * sizeof a->hi[0]);
-        memcpy(b[0].hi, ahead->now + ahead->na, (size_t)(ahead->n - ahead->na) * sizeof b->hi[0]);
+        memcpy(a[0].all, ahead->now, (size_t)ahead->na * sizeof a->all[0]);
+        memcpy(b[0].all, ahead->now + ahead->na, (size_t)(ahead->n - ahead->na) * sizeof b->all[0]);
     }
     for (int s = ahead ? 0 : -1; s < steps; s++) {
         Parts *x = &a[s & 1], *y = &b[s & 1];
         if (s + 1 < steps) {
-            load_step(m, s + 1, a[(s + 1) & 1].hi, b[(s + 1) & 1].hi);
+            load_step(m, s + 1, a[(s + 1) & 1].all, b[(s + 1) & 1].all);
         } else {
             go_on(m, inside);
             if (ahead) ahead_read(m->g, ahead, ahead->next, ahead->then);
         }
         if (s < 0) continue;
-        prepare(m, x->hi, x->lo, 4 * m->rows);
-        prepare(m, y->hi, y->lo, 2 * m->cols);
+        prepare(m, x, 4 * m->rows);
+        prepare(m, y, 2 * m->cols);
         multiply(m, x, y, acc);
     }
 }

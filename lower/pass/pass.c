@@ -53,6 +53,7 @@ static bool run_pipeline(Fn *f, const CompileOptions *o) {
 }
 static bool run_layout(Fn *f, const CompileOptions *o)   { bool ok = assign_layouts(f, o); lanes_beyond(f); return ok; }
 static bool run_align(Fn *f, const CompileOptions *o)    { (void)o; align_rows(f); return true; }
+static bool run_infinities(Fn *f, const CompileOptions *o) { (void)o; infinities(f); return true; }
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
 
 // ---- what of a pass is required
@@ -79,6 +80,7 @@ static const struct { PassInfo info; PassFn *run, *required; } passes[] = {
     {{"tally",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally, NULL},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule, schedule},
     {{"align",    "moves rows that begin anywhere 16 bytes at a time, from where 16 bytes begin",           1, 1}, run_align, NULL},
+    {{"infinities", "computes tiles again in f32 where TF32 made NaN of an infinity",                       1, 1}, run_infinities, NULL},
     {{"lanes",    "puts neutral elements into dead lanes where a reduction would count them",             1, 1}, run_lanes, need_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline, NULL},
     {{"peel",     "gives trips whose lanes are all alive and masks all true a body of their own",         2, 2}, run_peel, NULL},

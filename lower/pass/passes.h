@@ -53,6 +53,7 @@ bool sequence(Fn *f, const CompileOptions *opt);
 bool sequence_possible(Fn *f, Op *loop, const CompileOptions *opt);
 int  recurrence_trips(Fn *f, const Op *loop, const CompileOptions *opt);  // prefetch.c: how many trips of it are written out; 0: it is none
 bool peel(Fn *f);                                       // peel.c: trips without masks get a copy of the body
+bool infinities(Fn *f);                                 // infinities.c: products of f32 whose operands hold an infinity
 bool masks(Fn *f);                                      // masks.c: of a mask and an axis's end one comparison
 bool assign_layouts(Fn *f, const CompileOptions *opt);  // assign.c: layouts of all tiles, conversions between them
 void lanes_beyond(Fn *f);                               // .. in places that a layout has past the last of an axis

@@ -503,7 +503,7 @@ static bool visit(Fn *f, const CompileOptions *opt, Facts *facts, Region *r) {
         next = op->next;
         for (int i = 0; i < op->nreg; i++) inner |= visit(f, opt, facts, op->reg[i]);
         any |= inner;
-        if (op->code != OP_T_for || region_leaves_early(op->reg[0])) continue;
+        if (op->code != OP_T_for || op->flags & REPEATS || region_leaves_early(op->reg[0])) continue;
         Pipe p = {.f = f, .opt = opt, .facts = facts, .loop = op, .body = op->reg[0], .inner = inner};
         find_rings(&p);
         if (!choose_stages(&p)) continue;
