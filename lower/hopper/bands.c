@@ -36,6 +36,7 @@ static const char *not_by_rows(const Fn *f, const Val *row) {
         Type places = stores ? op_places(op) : (Type){0};
         if (op->code == OP_T_part_put || op->code == OP_T_part_send) return "programs share the loop";
         if (op->code == OP_T_print) return "it prints";
+        if (op->code == OP_T_reduce && op->flags & CHECKED) continue;
         if (stores && type_axis(&places, row) < 0) return "something is stored that has no rows";
         for (int i = 0; i < op->nin; i++)
             if (op->in[i] == row && op->code != OP_T_index && op->code != OP_T_live)

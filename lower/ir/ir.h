@@ -78,7 +78,7 @@ enum {                              // Op.flags
     NAN_FIRST = 512,                // sort, order: NaN before all others, not after them
     TALLIED = 128,                  // atomic: kept by the block until tally_end (pass/tally.c)
     REPEATS = 2048,                 // for: it repeats another loop where that met an infinity (pass/infinities.c), without rings
-    CHECKED = 1024,                 // dot: what TF32 makes of infinities is found and mended behind it (pass/infinities.c)
+    CHECKED = 1024,                 // dot: what TF32 makes of infinities is found and mended behind it; reduce: which asks (pass/infinities.c)
 };
 
 struct Op {

@@ -219,17 +219,22 @@ static Val *all_again(Again *g, Builder *b, Val *start) {
 
 // ---- and the question ----------------------------------------------------------------------------
 
+// Of all lanes. Groups of warps that have rows of their own may each ask for theirs (hopper/bands.c).
+static Val *every_lane(Builder *b, Val *fine) {
+    Val *over[1 + MAX_AXES] = {fine}, *all;
+    for (int i = 0; i < fine->type.rank; i++) over[1 + i] = fine->type.axis[i];
+    if (!fine->type.rank) return fine;
+    all = b_op(b, OP_T_reduce, TR_every, type_scalar(EL_bool), 1 + fine->type.rank, over);
+    all->def->flags |= CHECKED;
+    return all;
+}
+
 static Val *is_fine(Again *g, Builder *b, Val *acc) {
     bool parts = true;
     for (int i = 0; i < g->n; i++) parts &= g->dot[i]->sub != DP_tf32;
-    Val *over[1 + MAX_AXES] = {NULL}, *size;
-    if (parts) over[0] = b_binary(b, OP_eq, acc, acc);
-    else {
-        size = b_op(b, OP_T_fun, TF_abs, acc->type, 1, &acc);
-        over[0] = b_binary(b, OP_lt, size, b_float(b, EL_f32, INFINITY));
-    }
-    for (int i = 0; i < acc->type.rank; i++) over[1 + i] = acc->type.axis[i];
-    return b_op(b, OP_T_reduce, TR_every, type_scalar(EL_bool), 1 + acc->type.rank, over);
+    if (parts) return every_lane(b, b_binary(b, OP_eq, acc, acc));
+    Val *size = b_op(b, OP_T_fun, TF_abs, acc->type, 1, &acc);
+    return every_lane(b, b_binary(b, OP_lt, size, b_float(b, EL_f32, INFINITY)));
 }
 
 static void use_behind(Op *op, Val *from, Val *to) {
@@ -349,11 +354,9 @@ static int products_in_parts(const Fn *f, const Op *loop, bool checked) {
 static Val *no_nan(Builder *b, const Op *loop, const uint8_t *traced) {
     Val *fine = NULL;
     for (int i = 0; i < loop->nout; i++) {
-        Val *v = left_by(loop, i), *over[1 + MAX_AXES], *every;
+        Val *v = left_by(loop, i), *every;
         if (!traced[loop->out[i]->id]) continue;
-        every = over[0] = b_binary(b, OP_eq, v, v);
-        for (int k = 0; k < v->type.rank; k++) over[1 + k] = v->type.axis[k];
-        if (v->type.rank) every = b_op(b, OP_T_reduce, TR_every, type_scalar(EL_bool), 1 + v->type.rank, over);
+        every = every_lane(b, b_binary(b, OP_eq, v, v));
         fine = fine ? b_binary(b, OP_and, fine, every) : every;
     }
     return fine;
