@@ -106,7 +106,7 @@ void bulk_store(AsyncOp *op) {
 
 // A block whose last warp has ended: its shared memory is the next block's from here on. (What others send it is found when it comes.)
 void bulk_left(Block *b) {
-    for (AsyncOp *op = b->cluster->async_first; op; op = op->next) {
+    for (AsyncOp *op = async_next(b->cluster, NULL); op; op = async_next(b->cluster, op)) {
         bool store = op->kind == ASYNC_STORE;
         uint32_t offset;
         if (op->done || op->warp->block != b) continue;

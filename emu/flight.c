@@ -3,9 +3,13 @@
 // As late as may be, and in order, unless asked otherwise (EmuAsync). By order_seed they come in any order, and one of eight is
 // slow: it comes when nothing else can, those that were issued after it first. What takes them for ordered then finds old
 // bytes, or an mbarrier two phases behind where a wait by parity takes it to be.
+//
+// A block may have tens of thousands in flight, a store to another block's shared memory each: slow ones stand in a list of their
+// own, and any order is any of the oldest few hundred, so that the next is found without going through all.
 #include "emu/exec.h"
 
-enum { SLOW = 8 };                                             // one of so many
+enum { SLOW = 8,                                               // one of so many
+       WINDOW = 256 };
 
 void async_free(AsyncOp *op) {
     free(op->bytes);
@@ -26,11 +30,17 @@ AsyncOp *async_new(Warp *w, const Insn *in) {
     return op;
 }
 
+AsyncOp *async_next(const Cluster *c, const AsyncOp *op) {
+    AsyncOp *next = op ? op->next : c->async_first;
+    return next || (op && op->slow) ? next : c->async_slow;
+}
+
 static AsyncOp *taken_out(Cluster *c, AsyncOp **p) {
     AsyncOp *op = *p;
     *p = op->next;
+    if (op->slow) return op;
     if (!op->next) c->async_last = p;
-    c->n_async--;
+    c->n_quick--;
     return op;
 }
 
@@ -43,32 +53,39 @@ static void complete(Cluster *c, AsyncOp *op) {
 }
 
 void async_append(Cluster *c, AsyncOp *op) {
+    bool eager = c->launch->options.async == EMU_ASYNC_EAGER;
+    c->at_hand = NULL;
+    op->slow = c->launch->options.order_seed && !eager && rng_next(&c->rng) % SLOW == 0;
+    if (op->slow) {
+        op->next = c->async_slow;
+        c->async_slow = op;
+        return;
+    }
     *c->async_last = op;
     c->async_last = &op->next;
-    c->at_hand = NULL;
-    c->n_async++;
-    op->slow = c->launch->options.order_seed && rng_next(&c->rng) % SLOW == 0;
-    while (c->launch->options.async == EMU_ASYNC_EAGER && c->async_first) complete(c, taken_out(c, &c->async_first));
+    c->n_quick++;
+    while (eager && c->async_first) complete(c, taken_out(c, &c->async_first));
 }
 
-// What a wait has run where it stood.
-void async_sweep(Cluster *c) {
-    AsyncOp **p = &c->async_first;
+static void sweep(Cluster *c, AsyncOp **p) {
     while (*p) {
         if (!(*p)->done) p = &(*p)->next;
         else async_free(taken_out(c, p));
     }
 }
 
+// What a wait has run where it stood.
+void async_sweep(Cluster *c) {
+    sweep(c, &c->async_first);
+    sweep(c, &c->async_slow);
+}
+
 // The oldest; by order_seed any that is quick, and when there is none the youngest, if slow ones may come.
 static AsyncOp **next_of(Cluster *c, bool slow) {
-    uint64_t quick = 0, skip = 0;
     AsyncOp **p = &c->async_first;
-    if (!c->launch->options.order_seed || !*p) return p;
-    for (AsyncOp *op = *p; op; op = op->next) quick += !op->slow;
-    if (quick) skip = rng_next(&c->rng) % quick;
-    else if (!slow) return c->async_last;
-    for (; quick ? (*p)->slow || skip-- : (*p)->next != NULL; p = &(*p)->next) {}
+    if (!*p) return slow ? &c->async_slow : p;
+    if (!c->launch->options.order_seed) return p;
+    for (uint64_t skip = rng_next(&c->rng) % (c->n_quick < WINDOW ? c->n_quick : WINDOW); skip; skip--) p = &(*p)->next;
     return p;
 }
 

@@ -46,7 +46,7 @@ void idle_turn(Warp *w) {
 }
 
 bool idle_all(Cluster *c, uint64_t changes) {
-    if (c->async_first) return false;
+    if (async_next(c, NULL)) return false;
     for (uint32_t i = 0; i < c->n_warps; i++) {
         const Warp *w = &c->warps[i];
         bool repeats = w->idle.recurs && w->idle.changes == changes && w->idle.effects == w->effects && w->idle.progress == c->progress;

@@ -253,9 +253,10 @@ struct Cluster {
     uint32_t clocks;              // length of a vector clock
     uint32_t arrived, generation; // barrier.cluster
     uint32_t *vc;
-    AsyncOp *async_first, **async_last;      // bulk operations in flight
+    AsyncOp *async_first, **async_last;      // bulk operations in flight, the oldest first
+    AsyncOp *async_slow;                     // .. those that others overtake, the youngest first
     AsyncOp *at_hand;                        // in no list: being made, or run
-    uint32_t n_async;
+    uint32_t n_quick;                        // of the former
     uint64_t progress;            // counts what could wake something
     uint64_t rng;
     uint8_t *arena;
@@ -457,6 +458,7 @@ AsyncOp *async_new(Warp *, const Insn *);
 void async_append(Cluster *, AsyncOp *);
 void async_free(AsyncOp *);
 void async_drop(Cluster *);                                    // the one that was made last
+AsyncOp *async_next(const Cluster *, const AsyncOp *);        // all that are in flight: NULL gives the first
 void async_sweep(Cluster *);                                   // drops those that are done
 bool async_step(Cluster *, bool slow);                         // completes one, if there is no other a slow one; false: there is none
 

@@ -201,7 +201,7 @@ static void cluster_destroy(Cluster *c) {
         frames_free(w);
         free(w->vc), free(w->copies), free(w->inflight);
     }
-    for (AsyncOp *op = c->async_first, *next; op; op = next) next = op->next, async_free(op);
+    for (AsyncOp *op = async_next(c, NULL), *next; op; op = next) next = async_next(c, op), async_free(op);
     async_drop(c);
     for (uint32_t r = 0; r < c->n_blocks; r++) {
         Block *b = &c->blocks[r];

@@ -178,7 +178,7 @@ static void x_commit(Warp *w, const Insn *in) {
 static void x_wait(Warp *w, const Insn *in) {            // imm: groups that may stay, aux: .read
     Cluster *c = w->cluster;
     u32 oldest = w->store_clock;
-    for (AsyncOp *op = c->async_first; op; op = op->next) {
+    for (AsyncOp *op = async_next(c, NULL); op; op = async_next(c, op)) {
         if (op->warp != w || op->kind != ASYNC_STORE || op->done) continue;
         if (!(w->active >> op->lane & 1) || op->group + (u32)in->imm >= w->bulk_group[op->lane]) {
             if (!op->read_done && op->clock < oldest) oldest = op->clock;
