@@ -252,12 +252,22 @@ const char *diag_explain(const char *code) {
     return NULL;
 }
 
+static char doing[1024];
+
+void ice_while(const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    c_vsnprintf(doing, sizeof doing, fmt, args);
+    va_end(args);
+}
+
 void ice_at(const char *file, int line, const char *fmt, ...) {
     fprintf(stderr, "tkc: internal error at %s:%d: ", file, line);
     va_list args;
     va_start(args, fmt);
     c_vfprintf(stderr, fmt, args);
     va_end(args);
+    if (doing[0]) fprintf(stderr, "\nwhile doing this: %s", doing);
     fprintf(stderr, "\nThis is a mistake in the compiler, not in your program: please report it with the source.\n");
     abort();
 }

@@ -128,6 +128,8 @@ const char *diag_explain(const char *code);                // docs text for "E02
 
 // our own bug
 _Noreturn void ice_at(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+// What is being done, for that message, until the next call: "%s", "" for nothing.
+void ice_while(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 #define ice(...) ice_at(__FILE__, __LINE__, __VA_ARGS__)
 
 // ---- elem.c --------------------------------------------------------------------------------------

@@ -59,6 +59,18 @@ int *schedule_field(Schedule *s, const char *name, size_t n, int *most) {
     return NULL;
 }
 
+int schedule_word(const Schedule *s, int i) {
+    return *(const int *)(const void *)((const char *)s + schedule_fields[i].offset);
+}
+
+int schedule_text(const Schedule *s, Buf *out) {
+    int n = 0;
+    for (int i = 0; i < schedule_field_count; i++)
+        if (schedule_word(s, i))
+            buf_printf(out, "%s--with=%s=%d", n++ ? " " : "", schedule_fields[i].name, schedule_word(s, i));
+    return n;
+}
+
 const char *schedule_refuses(const char *name, size_t n, int64_t v) {
 #define X(name, most) "a number from 1 to " #most,
     static const char *const range[] = {SCHEDULE(X)};

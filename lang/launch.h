@@ -42,6 +42,9 @@ typedef struct ScheduleField { const char *name; int most; size_t offset; } Sche
 extern const ScheduleField schedule_fields[];
 extern const int schedule_field_count;
 int *schedule_field(Schedule *s, const char *name, size_t n, int *most);     // NULL: there is no such word
+// The words that are not 0, as the command line takes them: "--with=warps=4 --with=split=2". How many.
+int  schedule_text(const Schedule *s, Buf *out);
+int  schedule_word(const Schedule *s, int i);                                // the value of schedule_fields[i]
 // What the word takes, as text, where v is no such number; else NULL. Tiles are dealt to warps by the bits of their numbers.
 const char *schedule_refuses(const char *name, size_t n, int64_t v);
 

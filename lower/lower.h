@@ -64,6 +64,10 @@ void  layout_print_all(Fn *f, Buf *out);   // --emit=layout
 // --emit=report: decisions, buffers, widths, refusals; dims by number, -1: not known
 void  report_print(Fn *f, const int64_t *dims, Buf *out);
 
+// Why what f's options ask of this word of the schedule is not there, after lower_run; NULL: it is, or nothing was asked. Fewer
+// stages than asked for are some.
+const char *schedule_refusal(const Fn *f, const char *word);
+
 // The same as a page of HTML: report_html.c. A page has a head, kernels, and an end; `ptx` holds the kernel's entry, or
 // NULL.
 void  report_html_begin(const char *title, Buf *out);

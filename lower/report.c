@@ -211,6 +211,9 @@ static void block_lines(Fn *f, Buf *out) {
                    f->buffer_bytes / 1024.0);
     if (f->warps_why && !f->groups) buf_printf(out, "  warps          %s\n", f->warps_why);
     if (f->chosen) buf_printf(out, "  chosen         %s\n", f->chosen);
+    Buf words = {0};
+    if (f->with && schedule_text(&f->with->schedule, &words)) buf_printf(out, "  schedule       %s\n", words.p);
+    buf_free(&words);
 }
 
 // Which programs a block runs, and which blocks work together.
@@ -318,6 +321,31 @@ static const Asked asked[] = {
     {"pingpong", "no ping-pong", why_pingpong},                {"keep", "keeps nothing", why_keep},
     {"groups", "no consumer groups", why_groups},              {"tally", "no tallies of atomics in shared memory", why_tally},
 };
+
+// What passes say by themselves.
+static const struct { const char *word; size_t why; } refused[] = {
+    {"walk", offsetof(Fn, walk_refused)},         {"cluster", offsetof(Fn, cluster_refused)},
+    {"slices", offsetof(Fn, slices_refused)},     {"pingpong", offsetof(Fn, pingpong_refused)},
+    {"keep", offsetof(Fn, keep_refused)},         {"groups", offsetof(Fn, groups_refused)},
+    {"tally", offsetof(Fn, tally_refused)},       {"split", offsetof(Fn, split_refused)},
+    {"streamk", offsetof(Fn, streamk_refused)},
+};
+
+const char *schedule_refusal(const Fn *f, const char *word) {
+    Schedule s = f->with->schedule;
+    int  most, v = *schedule_field(&s, word, strlen(word), &most);
+    bool one = strcmp(word, "warps") && strcmp(word, "stages") && strcmp(word, "groups") && strcmp(word, "blocks");
+    if (!v || (v == 1 && one)) return NULL;                         // 1 of these is that there are none
+    if (strcmp(word, "stages") == 0 && ring_stages(f)) return NULL;
+    if (strcmp(word, "cluster") == 0 && (f->cluster || f->shares)) return NULL;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const char *why = *(const char *const *)(const void *)((const char *)f + refused[i].why);
+        if (strcmp(refused[i].word, word) == 0 && why) return why;
+    }
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        if (strcmp(asked[i].word, word) == 0) return asked[i].why(f, v);
+    return NULL;
+}
 
 static void asked_lines(const Fn *f, Buf *out) {
     for (size_t i = 0; f->with && i < sizeof asked / sizeof *asked; i++) {

@@ -148,6 +148,11 @@ static LaunchInfo *info_read(Pack *k) {
 
 static void info_write(Pack *k, const LaunchInfo *f) { info_walk(k, (LaunchInfo *)(uintptr_t)f, false); }
 
+void artifact_info(const LaunchInfo *info, Buf *out) {
+    Pack k = {.out = out};
+    info_write(&k, info);
+}
+
 // ---- the cache -----------------------------------------------------------------------------------
 
 const LaunchInfo *artifact_entry(Session *s, const char *bytes, size_t n, Buf *code) {

@@ -15,6 +15,7 @@ typedef VEC(Artifact) ArtifactList;
 // artifact_make.c: the kernel in all variants, at the end of the list. `given`: dimensions, by bit, whose numbers are known, and
 // of which no variant assumes less. False: err, or diagnostics.
 bool artifact_make(Session *s, const TKernel *k, const CompileOptions *opt, uint32_t given, ArtifactList *list, Buf *err);
+void artifact_info(const LaunchInfo *info, Buf *out);     // all of it as bytes
 bool artifact_is(const char *bytes, size_t n);
 void artifact_write(Session *s, const Artifact *list, int n, const Target *target, Buf *out);
 void artifact_wrap(const Target *target, const char *body, size_t n, Buf *out);      // head and checksum before what it holds

@@ -29,6 +29,7 @@ typedef struct Variant {
     const LaunchInfo *info;
     DeviceModule *module;
     DeviceKernel  kernel;
+    uint64_t      sum;                   // of its code and of how it is launched; 0: nobody asks
     bool          tried;
     char         *why;                   // what was said when it could not be made, or NULL
 } Variant;
@@ -75,6 +76,13 @@ static void forget_fetched(Variant *v) {
     buf_free(&v->fetched->cubin);
     free(v->fetched);
     v->fetched = NULL;
+}
+
+void runtime_asks(Runtime *rt, const Schedule *with, const SemaValue *set, int nset, bool defaults) {
+    rt->opt.compile.schedule = *with;
+    rt->opt.set = set;
+    rt->opt.nset = nset;
+    rt->opt.defaults = defaults;
 }
 
 void runtime_free(Runtime *rt) {
@@ -194,12 +202,24 @@ static CompileOptions options_of(const Runtime *rt, const Compiled *c, bool gene
     return opt;
 }
 
+void compiled_with(const Compiled *c, Buf *out) {
+    if (c->made) return;
+    Buf words = {0};
+    if (schedule_text(&c->schedule, &words)) buf_printf(out, " (with %s)", words.p);
+    buf_free(&words);
+}
+
+static void not_compiled(const Compiled *c, const Target *target, Buf *err) {
+    buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, target->name);
+    compiled_with(c, err);
+}
+
 // The passes; lowering changes a function, and eval needs the one that was built.
 static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err) {
     CompileOptions opt = options_of(rt, c, general);
     Fn *f = built(rt, c->typed, c->fixed);
     if (f && lower_run(f, &opt)) return f;
-    buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
+    not_compiled(c, opt.target, err);
     return NULL;
 }
 
@@ -240,7 +260,7 @@ static void disk_key(const Runtime *rt, const Compiled *c, bool general, Buf *ke
 static const LaunchInfo *from_disk(Runtime *rt, const Compiled *c, bool general, Buf *ptx) {
     Buf key = {0};
     // wants to see it done
-    if (rt->opt.compile.verify || rt->opt.compile.after || rt->opt.compile.dump_dir || rt->opt.compile.timing) return NULL;
+    if (rt->opt.tries || rt->opt.compile.verify || rt->opt.compile.after || rt->opt.compile.dump_dir || rt->opt.compile.timing) return NULL;
     disk_key(rt, c, general, &key);
     const LaunchInfo *info = artifact_get(rt->session, &key, c->eval->launch, ptx);
     buf_free(&key);
@@ -249,9 +269,20 @@ static const LaunchInfo *from_disk(Runtime *rt, const Compiled *c, bool general,
 
 static void to_disk(Runtime *rt, const Compiled *c, bool general, const LaunchInfo *info, const Buf *ptx) {
     Buf key = {0};
+    if (rt->opt.tries) return;                               // nobody will ask for it again
     disk_key(rt, c, general, &key);
     artifact_put(rt->session, &key, info, ptx);
     buf_free(&key);
+}
+
+static uint64_t sum_of(const LaunchInfo *info, const Buf *code) {
+    Buf bytes = {0};
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    artifact_info(info, &bytes);
+    buf_add(&bytes, code->p, code->n);
+    for (size_t i = 0; i < bytes.n; i++) sum = (sum ^ (unsigned char)bytes.p[i]) * UINT64_C(0x100000001b3);
+    buf_free(&bytes);
+    return sum;
 }
 
 static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const Buf *ptx, Buf *err) {
@@ -261,6 +292,7 @@ static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const 
     buf_free(&log);
     if (!v->module || !d->ops->find(rt->device, v->module, info->entry, &v->kernel, err)) return false;
     v->info = info;
+    if (rt->opt.tries) v->sum = sum_of(info, ptx);
     return true;
 }
 
@@ -306,7 +338,7 @@ static bool make_variant(Runtime *rt, Compiled *c, Variant *v, bool general, Buf
         int  said = diag_count(rt->session);
         Fn  *f = lowered(rt, c, general, err);
         fine = f && lower_emit(rt->session, &f, 1, &opt, NULL, &ptx);
-        if (f && !fine) buf_printf(err, "`%s` does not compile for %s", c->typed->name->s, opt.target->name);
+        if (f && !fine) not_compiled(c, opt.target, err);
         info = fine ? f->launch : NULL;
         // warnings are to be said again
         if (fine && diag_count(rt->session) == said) to_disk(rt, c, general, info, &ptx);
@@ -530,6 +562,32 @@ const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err
     if (f && lower_emit(rt->session, &f, 1, &opt, NULL, &ptx)) v->info = f->launch;
     buf_free(&ptx);
     return v->info;
+}
+
+bool compiled_refused(Runtime *rt, Compiled *c, const Schedule *asked, Buf *why) {
+    bool all = true;
+    Fn  *f = rt->device->ops->runs_ptx ? lowered(rt, c, false, why) : NULL;
+    if (rt->device->ops->runs_ptx && !f) return true;
+    for (int i = 0; i < schedule_field_count; i++) {
+        const char *word = schedule_fields[i].name;
+        if (!schedule_word(asked, i)) continue;
+        const char *no = f ? schedule_refusal(f, word) : "eval runs the tile IR as it was built";
+        if (no) buf_printf(why, "%s%s: %s", why->n ? "; " : "", word, no);
+        else all = false;
+    }
+    return all;
+}
+
+uint64_t compiled_sum(Runtime *rt, Compiled *c, Buf *err) {
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    const LaunchInfo *info;
+    DeviceKernel k;
+    if (rt->device->ops->runs_ptx) return compiled_kernel(rt, c, &info, &k, false, err) ? c->variant[0].sum | 1 : 0;
+    Buf text = {0};
+    ir_print(c->eval, &text);
+    for (size_t i = 0; i < text.n; i++) sum = (sum ^ (unsigned char)text.p[i]) * UINT64_C(0x100000001b3);
+    buf_free(&text);
+    return sum | 1;
 }
 
 bool compiled_tried(const Compiled *c, bool general) {

@@ -69,6 +69,7 @@ typedef struct Plan {
 Plan    *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err);
 uint64_t plan_live_bytes(const Plan *p);                 // at once, at most
 PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err);     // bound; NULL: err
+uint64_t plan_fixed_inputs(const TGLaunch *l, const TGraph *g);              // for runtime_compile_fixed
 PlanLaunch *launch_shared(PlanLaunch *l);                // one more user
 void     launch_leave(Runtime *rt, PlanLaunch *l);       // one less; NULL is fine
 void     plan_fetch(Plan *p);                            // what the cache on disk has of its code, before the device is ready
@@ -139,7 +140,9 @@ bool runtime_weight(void *rt, const char *const *files, int nfiles, Str name, El
 
 // ---- graph_choose.c
 
-int graph_choose(void *rt, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);    // a KernelChooser
+// KernelChoosers, for launches of graphs and of test items.
+int graph_choose(void *rt, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
+int alone_choose(void *rt, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
 
 int      graph_decided(const GraphChoices *c);           // so far, and not found on disk
 

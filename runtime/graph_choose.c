@@ -1,4 +1,6 @@
-// The choices of a graph's launches: what is decided for each kernel and its dimensions, kept.
+// The choices of launches that a file makes, of graphs and of test items: what is decided for each kernel and its dimensions, kept.
+//
+// A launch of a test item is decided as `tkc run` would decide it: for just its sizes, from what arguments say.
 //
 // Where many sizes come up, each kernel decides for so many of them and then takes what it decided for the nearest.
 //
@@ -29,6 +31,7 @@ typedef struct Decision {
     SemaValue   chosen[MAX_CHOSEN];
     int         nchosen;
     bool        found;                   // on disk, and not asked for yet
+    bool        alone;                   // of a test item: for just these sizes, and for this process
 } Decision;
 
 enum { LISTS = 64 };
@@ -107,7 +110,7 @@ static void choices_write(const GraphChoices *c) {
     for (int found = 0; found < 2; found++)                // those that were asked for come first
         for (int i = 0; i < LISTS; i++)
             for (const Decision *d = c->first[i]; d && n < MAX_ON_DISK; d = d->next)
-                if (d->found == found && on_paper(d)) { put_decision(d, &out); n++; }
+                if (d->found == found && !d->alone && on_paper(d)) { put_decision(d, &out); n++; }
     cache_put(&c->key, &out);
     buf_free(&out);
 }
@@ -209,9 +212,9 @@ static double *logs_of(const SemaValue *known, int n) {
 }
 
 // How far apart two sizes are: 0, the same; INFINITY, another kernel or other types, or near what was only found.
-static double distance(const Decision *d, InstanceOf of, const double *log, const Schedule *given) {
+static double distance(const Decision *d, InstanceOf of, const double *log, const Schedule *given, bool alone) {
     double sum = 0;
-    bool same = d->kernel == of.item->span.lo && d->nset == of.nset && d->nknown == of.nknown &&
+    bool same = d->alone == alone && d->kernel == of.item->span.lo && d->nset == of.nset && d->nknown == of.nknown &&
                 memcmp(&d->given, given, sizeof *given) == 0;
     for (int i = 0; same && i < of.nset; i++) same = same_value(&d->set[i], &of.set[i]);
     for (int i = 0; same && i < of.nknown; i++) {
@@ -219,7 +222,7 @@ static double distance(const Decision *d, InstanceOf of, const double *log, cons
         same = same_name(a->name, b->name) && a->is_type == b->is_type && a->elem == b->elem;
         if (same && a->ival != b->ival) sum += fabs(d->log[i] - log[i]);
     }
-    return same && (!d->found || sum == 0) ? sum : INFINITY;
+    return same && ((!d->found && !alone) || sum == 0) ? sum : INFINITY;
 }
 
 static SemaValue *copied(const SemaValue *v, int n) {
@@ -228,11 +231,16 @@ static SemaValue *copied(const SemaValue *v, int n) {
     return c;
 }
 
-static Decision *decide(Runtime *rt, InstanceOf of, const Schedule *given) {
+static bool has_value(const SemaValue *v, int n, const char *name) {
+    for (int i = 0; i < n; i++) if (same_name(v[i].name, name)) return true;
+    return false;
+}
+
+static Decision *decide(Runtime *rt, InstanceOf of, const Schedule *given, bool alone) {
     CompileOptions opt = runtime_options(rt)->compile;
     Choice choice;
-    opt.schedule = runtime_schedule(rt, given);
-    opt.in_graph = true;
+    opt.schedule = *given;
+    opt.in_graph = !alone;
     if (!runtime_choose(rt, of, &opt, &choice)) return NULL;
     Decision *d = checked_alloc(sizeof *d);
     *d = (Decision){.kernel = of.item->span.lo,
@@ -242,18 +250,19 @@ static Decision *decide(Runtime *rt, InstanceOf of, const Schedule *given) {
                     .log = logs_of(of.known, of.nknown),
                     .nknown = of.nknown,
                     .given = *given,
-                    .schedule = choice.schedule};
+                    .schedule = choice.schedule,
+                    .alone = alone};
     for (int i = 0; i < of.nset; i++) sema_keep_function(runtime_session(rt), &d->set[i]);
     for (int i = 0; i < choice.kernel->nbindings && d->nchosen < MAX_CHOSEN; i++) {
         const TBinding *b = &choice.kernel->bindings[i];
-        if (b->origin == ORIGIN_CHOSEN)
+        if (b->origin == ORIGIN_CHOSEN && !has_value(of.set, of.nset, b->name->s))
             d->chosen[d->nchosen++] = (SemaValue){.name = b->name->s, .ival = b->ival, .chosen = true};
     }
     return d;
 }
 
-int graph_choose(void *ctx, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule) {
-    Runtime       *rt = ctx;
+// What was decided for this launch, or for the nearest size of many. NULL: reported.
+static const Decision *decision(Runtime *rt, InstanceOf of, const Schedule *given, bool alone) {
     GraphChoices **all = runtime_choices(rt);
     Decision      *near = NULL;
     double         least = INFINITY;
@@ -263,18 +272,79 @@ int graph_choose(void *ctx, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedul
     for (int i = 0; i < of.nknown; i++) log[i] = log_of(&of.known[i]);
     if (!*all) *all = choices_read(rt);
     for (Decision *d = *list_of(*all, of.item->span.lo); d; d = d->next) {
-        double far = distance(d, of, log, schedule);
+        double far = distance(d, of, log, given, alone);
         decisions += far < INFINITY;
         if (far < least) { least = far; near = d; }
     }
     if (!near || (least > 0 && decisions < MAX_DECISIONS)) {
-        near = decide(rt, of, schedule);
-        if (!near) return -1;
+        near = decide(rt, of, given, alone);
+        if (!near) return NULL;
         add(*all, near);
-        (*all)->decided++;
+        (*all)->decided += !alone;
     }
     near->found = false;
-    memcpy(chosen, near->chosen, sizeof near->chosen);
-    *schedule = near->schedule;
-    return near->nchosen;
+    return near;
+}
+
+// ---- for sema ------------------------------------------------------------------------------------
+
+// Values that the options set for all launches, of names that this kernel has and its call leaves open: behind those of the call.
+static int values_set(const Runtime *rt, InstanceOf of, SemaValue *out) {
+    const RuntimeOptions *opt = runtime_options(rt);
+    const Node *names = of.item->kid[0];
+    int n = 0;
+    for (int i = 0; i < opt->nset && n < MAX_CHOSEN; i++)
+        for (uint32_t k = 0; names && k < names->nkid; k++)
+            if (strcmp(names->kid[k]->sym->s, opt->set[i].name) == 0 && !has_value(of.set, of.nset, opt->set[i].name)) {
+                out[n] = opt->set[i];
+                out[n++].chosen = true;                        // not by the call
+                if (opt->set_found) opt->set_found[i] = true;
+            }
+    return n;
+}
+
+static int choose(Runtime *rt, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule, bool alone) {
+    SemaValue set[64 + MAX_CHOSEN];
+    Schedule  given = runtime_schedule(rt, schedule);
+    if (of.nset > 64) ice("%d values set", of.nset);
+    if (of.nset) memcpy(set, of.set, sizeof *set * (size_t)of.nset);
+    int n = values_set(rt, of, set + of.nset);
+    if (runtime_options(rt)->defaults) {
+        *schedule = given;
+        memcpy(chosen, set + of.nset, sizeof *set * (size_t)n);
+        return n;
+    }
+    const Decision *d = decision(rt, (InstanceOf){of.file, of.item, set, of.nset + n, of.known, of.nknown}, &given, alone);
+    if (!d) return -1;
+    *schedule = d->schedule;
+    memcpy(chosen, set + of.nset, sizeof *set * (size_t)n);
+    for (int i = 0; i < d->nchosen && n < MAX_CHOSEN; i++) chosen[n++] = d->chosen[i];
+    return n;
+}
+
+int graph_choose(void *rt, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule) {
+    return choose(rt, of, chosen, schedule, false);
+}
+
+// A dimension that stands alone in the type of a tensor that is given.
+static bool argument_says(const Node *kernel, const char *name) {
+    const Node *params = kernel->kid[1];
+    for (uint32_t p = 0; params && p < params->nkid; p++) {
+        const Node *type = params->kid[p]->kid[0];
+        if (!type || type->kind != N_type_tensor || params->kid[p]->flags & PARAM_OUT) continue;
+        for (uint32_t d = 1; d < type->nkid; d++)
+            if (type->kid[d] && type->kid[d]->kind == N_name && same_name(type->kid[d]->sym->s, name)) return true;
+    }
+    return false;
+}
+
+// From what arguments say, as infer_values does for `tkc run`, not from what equations add.
+int alone_choose(void *rt, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule) {
+    SemaValue known[2 * MAX_DIMS + 16];
+    int n = 0;
+    for (int i = 0; i < of.nknown && n < (int)(sizeof known / sizeof *known); i++)
+        if (of.known[i].is_type || argument_says(of.item, of.known[i].name)) known[n++] = of.known[i];
+    of.known = known;
+    of.nknown = n;
+    return choose(rt, of, chosen, schedule, true);
 }

@@ -32,7 +32,7 @@ uint64_t plan_offset(const TGraph *g, int value) {
 
 // Weights, and what is computed from them alone: a plan's launches do not write them. What is launched once is launched
 // alone.
-static uint64_t fixed_inputs(const TGLaunch *l, const TGraph *g) {
+uint64_t plan_fixed_inputs(const TGLaunch *l, const TGraph *g) {
     uint64_t fixed = l->fixed ? 0 : OF_A_GRAPH;
     for (int p = 0; p < l->kernel->nparams; p++)
         if (!l->fixed && l->args[p].tensor >= 0 && g->values[plan_root(g, l->args[p].tensor)].fixed)
@@ -42,7 +42,7 @@ static uint64_t fixed_inputs(const TGLaunch *l, const TGraph *g) {
 
 bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err) {
     const TKernel *k = l->launch->kernel;
-    l->compiled = runtime_compile_fixed(rt, k, &l->launch->schedule, fixed_inputs(l->launch, g), err);
+    l->compiled = runtime_compile_fixed(rt, k, &l->launch->schedule, plan_fixed_inputs(l->launch, g), err);
     if (!l->compiled) return false;
     l->info = compiled_eval(l->compiled)->launch;
     if (!l->args) l->args = malloc(sizeof *l->args * MAX_PARAMS);
@@ -436,7 +436,11 @@ bool plan_prepare(PlanLaunch *l, Runtime *rt, Buf *err) {
 }
 
 bool plan_launch(PlanLaunch *l, Runtime *rt, const RunControl *ctl, Buf *err) {
-    if (runtime_device(rt)->ops->runs_ptx) return prepared_launch(runtime_device(rt), &l->prepared, err);
+    if (runtime_device(rt)->ops->runs_ptx) {
+        if (prepared_launch(runtime_device(rt), &l->prepared, err)) return true;
+        compiled_with(l->compiled, err);
+        return false;
+    }
     EvalOptions opt = {0};
     if (runtime_options(rt)->verify_values && !verify_values(rt, l->compiled, l->bound, l->args, err)) return false;
     return eval_kernel(rt, l->compiled, l->info, l->args, l->bound->dims, ctl, &opt, err);

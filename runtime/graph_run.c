@@ -247,4 +247,5 @@ bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, cons
 void runtime_serves(Runtime *rt, SemaFile *file) {
     sema_weights(file, runtime_weight, rt);
     sema_chooser(file, graph_choose, rt);
+    sema_alone_chooser(file, alone_choose, rt);
 }

@@ -30,6 +30,7 @@ void    prints_add(Prints *p, uint32_t thread, const char *text, size_t n);
 void    prints_flush(Prints *p);                          // writes what is left; NULL is fine, also below
 const char *prints_assertion(const Prints *p);            // "assertion failed: ..", which is not written; NULL: none has
 void    prints_free(Prints *p);
+void  compiled_with(const Compiled *c, Buf *out);         // for messages: " (with --with=split=4)", or nothing
 bool  compiled_tried(const Compiled *c, bool general);   // made, or in vain
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 // Variants that were not made yet, together: on as many threads as there are cores.
@@ -39,6 +40,12 @@ bool  compile_all(Runtime *rt, Compiled **list, const bool *general, int n, Buf 
 bool  compile_fetch(Runtime *rt, Compiled *const *list, int n);
 // The same, but one that fails does not stop the others: why[i] says why.
 void  compile_each(Runtime *rt, Compiled **list, const bool *general, int n, Buf *why);
+// For who tries schedules (RuntimeOptions.tries). What all launches from now on are asked for; `set` outlives them.
+void  runtime_asks(Runtime *rt, const Schedule *with, const SemaValue *set, int nset, bool defaults);
+// None of the words asked is in the kernel, or it does not compile: `why`, and there may be diagnostics.
+bool  compiled_refused(Runtime *rt, Compiled *c, const Schedule *asked, Buf *why);
+// Of its code and of how it is launched: the same for the same. 0: it does not compile.
+uint64_t compiled_sum(Runtime *rt, Compiled *c, Buf *err);
 // of the code for the target, nothing loaded; on eval
 const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err);
 Fn   *compiled_eval(const Compiled *c);                  // not lowered

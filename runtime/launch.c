@@ -182,7 +182,9 @@ static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err) {
     l->device->junk_seed = ctl->junk_seed;
     l->device->in_order = ctl->in_order;
     l->device->order_seed = ctl->order_seed;
-    return prepared_launch(l->device, &l->prepared, err) && l->device->ops->sync(l->device, err);
+    if (prepared_launch(l->device, &l->prepared, err) && l->device->ops->sync(l->device, err)) return true;
+    compiled_with(l->compiled, err);
+    return false;
 }
 
 // On a device with memory of its own, the arguments are still the host's when this is asked.

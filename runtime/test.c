@@ -1,4 +1,4 @@
-// The test runner: test items, step by step, on a device.
+// One run of a test item, step by step, on a device.
 //
 // The tensors of a test live on the host. Each launch copies in what it reads and copies out what it
 // wrote, so that references can run on eval beside kernels on any device. With `twice`, a launch is
@@ -7,29 +7,17 @@
 // that come at any time, where no atomic makes that visible): whatever then differs was never defined, or
 // not waited for. Programs with atomics run one after the other then: a float sum shows their order.
 //
-//     FAIL  softmax.tk:21:5: rows (M = 37, N = 1000), on emu
-//           expect ~ within rel 1e-05: 3 of 37000 elements out of bounds; worst at [3, 17]: 0.1234, expected 0.1235 (...)
+// A launch takes the schedule that `tkc run` would choose for its sizes (graph_choose.c). What a reference has found in a
+// run with another schedule is taken from there: evaluating it is most of a test's time.
 
-#include "lang/c_text.h"
-#include "lang/shown.h"
-#include "runtime/internal.h"
+#include "runtime/test.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "lang/ast.h"
-#include "lang/std_embed.h"
 
-typedef struct Run {
-    Runtime     *rt;
-    const TTest *test;
-    HostTensor  *tensor;              // by number
-    double     **bound;               // by number, NULL where eval said nothing
-    Buf         *report;
-    Buf          notes;               // lines of eval that are worth telling
-} Run;
+typedef TestRun Run;
 
 static void where_text(Session *s, Span at, Buf *out) {
     if (!at.hi) return;
@@ -42,7 +30,7 @@ static bool step_make(Run *r, const TStep *s) {
     buf_printf(&name, "%.*s", (int)r->test->name.n, r->test->name.p);
     FillSpec fill = {.make = s->make, .lo = s->lo, .hi = s->hi, .values = s->values, .seed = runtime_options(r->rt)->seed,
                      .stream = rng_stream(name.p ? name.p : "", s->result)};
-    bool fine = tensor_make(&r->tensor[s->result], s->elem, s->rank, s->shape, r->report);
+    bool fine = tensor_make(&r->tensor[s->result], s->elem, s->rank, s->shape, &r->report);
     if (fine) tensor_fill(&r->tensor[s->result], &fill);
     buf_free(&name);
     return fine;
@@ -61,8 +49,8 @@ static bool gather(Run *r, const TStep *s, KernelArg *args, int *number) {
         const TValue *v = s->nargs == k->nparams ? &s->args[p] : out ? NULL : next < s->nargs ? &s->args[next++] : NULL;
         number[p] = out ? s->result + made++ : v ? v->tensor : -1;
         args[p] = (KernelArg){0};
-        if (!out && !v) { buf_printf(r->report, "no argument for `%s`", k->params[p].name->s); return false; }
-        if (number[p] >= r->test->ntensors) { buf_printf(r->report, "there is no tensor %d", number[p]); return false; }
+        if (!out && !v) { buf_printf(&r->report, "no argument for `%s`", k->params[p].name->s); return false; }
+        if (number[p] >= r->test->ntensors) { buf_printf(&r->report, "there is no tensor %d", number[p]); return false; }
         if (number[p] >= 0) {
             args[p].tensor = &r->tensor[number[p]];
             args[p].bound = r->bound[number[p]];
@@ -95,7 +83,7 @@ static bool same_bytes(Run *r, const TStep *s, const KernelArg *first, const Ker
         for (int64_t i = 0, n = tensor_count(a); i < n; i++) {
             const char *x = (const char *)a->data + (size_t)i * size, *y = (const char *)b->data + (size_t)i * size;
             if (memcmp(x, y, size) == 0) continue;
-            buf_printf(r->report, "`%s`: element %lld of `%s` depends on %s (%.9g, then %.9g)", k->name->s, (long long)i,
+            buf_printf(&r->report, "`%s`: element %lld of `%s` depends on %s (%.9g, then %.9g)", k->name->s, (long long)i,
                        k->params[p].name->s, what, elem_get(a->elem, a->data, i), elem_get(b->elem, b->data, i));
             return false;
         }
@@ -131,18 +119,23 @@ static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g
     bool fine = true;
     if (on_eval && !atomics) {
         reversed = checked_alloc(sizeof *reversed);
-        fine = duplicate(k, g->args, reversed, r->report);
+        fine = duplicate(k, g->args, reversed, &r->report);
     }
-    fine = fine && kernel_launch(r->rt, k, g->args, k->nparams, &ctl, r->report)
+    fine = fine && kernel_launch(r->rt, k, g->args, k->nparams, &ctl, &r->report)
         && same_bytes(r, s, args, g->args, on_eval || atomics ? "junk: it was not written, or made from dead lanes"
                       : "junk or on which warp comes first: it was not written, made from dead lanes, or written by several lanes");
     if (fine && reversed) {
         ctl.reversed = true;
-        fine = kernel_launch(r->rt, k, reversed->args, k->nparams, &ctl, r->report)
+        fine = kernel_launch(r->rt, k, reversed->args, k->nparams, &ctl, &r->report)
             && same_bytes(r, s, args, reversed->args, "the order of the programs, a race");
     }
     if (reversed) again_free(reversed, k);
     return fine;
+}
+
+static void note_written(Run *r, const TKernel *k, const int *number) {
+    for (int p = 0; p < k->nparams; p++)
+        if (number[p] >= 0 && param_written(&k->params[p])) r->written[number[p]] = true;
 }
 
 static bool step_graph(Run *r, const TStep *s) {
@@ -154,11 +147,12 @@ static bool step_graph(Run *r, const TStep *s) {
     RunControl ctl = {.junk = FILL_NAN, .junk_seed = 0x5eed0001, .notes = twice ? &r->notes : NULL};
     RunControl again = {.junk = FILL_INF, .junk_seed = 0x5eed0002};
     memset(number, 0xff, sizeof number);
-    bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report)) &&
-                graph_launch(r->rt, s->graph, args, k->nparams, &ctl, r->report);
+    bool fine = gather(r, s, args, number) && (!g || duplicate(k, args, g, &r->report)) &&
+                graph_launch(r->rt, s->graph, args, k->nparams, &ctl, &r->report);
     if (fine && g)
-        fine = graph_launch(r->rt, s->graph, g->args, k->nparams, &again, r->report) &&
+        fine = graph_launch(r->rt, s->graph, g->args, k->nparams, &again, &r->report) &&
                same_bytes(r, s, args, g->args, "junk: it was not written, or made from dead lanes");
+    note_written(r, k, number);
     if (g) again_free(g, k);
     free(args);
     return fine;
@@ -171,22 +165,60 @@ static bool step_copied(Run *r, const TStep *s, const TStep *from) {
         const HostTensor *found = &r->tensor[from->result + made];
         const double *bound = r->bound[from->result + made];
         size_t n = (size_t)tensor_count(found);
-        if (!tensor_copy(&r->tensor[s->result + made], found, r->report)) return false;
+        if (!tensor_copy(&r->tensor[s->result + made], found, &r->report)) return false;
         if (bound) r->bound[s->result + made] = memcpy(checked_alloc(sizeof *bound * (n + 1)), bound, sizeof *bound * n);
         made++;
     }
     return true;
 }
 
+// ---- references of the run before ----------------------------------------------------------------
+
+static bool same_tensor(const HostTensor *a, const HostTensor *b) {
+    if (!a->data || !b->data || a->elem != b->elem || a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++) if (a->dim[i] != b->dim[i]) return false;
+    return memcmp(a->data, b->data, tensor_bytes(a)) == 0;
+}
+
+// That run has evaluated the same function of the same tensors, and nothing has written what it found.
+static bool reference_known(const Run *r, const TStep *s) {
+    const Run   *b = r->before;
+    ptrdiff_t    i = s - r->test->steps;
+    const TStep *t = b && i < b->test->nsteps ? &b->test->steps[i] : NULL;
+    if (!t || t->kind != STEP_launch || !t->reference || t->kernel->decl != s->kernel->decl || t->nargs != s->nargs) return false;
+    if (t->result != s->result || t->like != s->like) return false;
+    for (int p = 0; p < s->nargs; p++) {
+        const TValue *x = &s->args[p], *y = &t->args[p];
+        if (x->tensor != y->tensor || x->elem != y->elem) return false;
+        if (x->tensor < 0 && (x->ival != y->ival || memcmp(&x->fval, &y->fval, sizeof x->fval))) return false;
+        if (x->tensor >= 0 && (x->tensor >= b->test->ntensors || b->written[x->tensor])) return false;
+        if (x->tensor >= 0 && !makes_output(&s->kernel->params[p]) && !same_tensor(&r->tensor[x->tensor], &b->tensor[x->tensor])) return false;
+    }
+    return true;
+}
+
+static bool step_known(Run *r, const TStep *s) {
+    for (int p = 0, made = 0; p < s->kernel->nparams; p++) {
+        if (!makes_output(&s->kernel->params[p])) continue;
+        int i = s->result + made++;
+        const double *bound = r->before->bound[i];
+        size_t n = (size_t)tensor_count(&r->before->tensor[i]);
+        if (!tensor_copy(&r->tensor[i], &r->before->tensor[i], &r->report)) return false;
+        if (bound) r->bound[i] = memcpy(checked_alloc(sizeof *bound * (n + 1)), bound, sizeof *bound * n);
+    }
+    return true;
+}
+
 static bool step_launch(Run *r, const TStep *s) {
     if (s->like) return step_copied(r, s, &r->test->steps[s->like - 1]);
+    if (s->reference && reference_known(r, s)) return step_known(r, s);
     const TKernel *k = s->kernel;
     KernelArg *args = checked_alloc(sizeof *args * MAX_PARAMS);
     int        number[MAX_PARAMS];
     Device    *d = runtime_device(r->rt);
     bool       on_eval = s->reference || !d->ops->runs_ptx;
     bool       twice = runtime_options(r->rt)->twice && !s->reference && d->ops != &cuda_ops;
-    Compiled  *c = twice ? runtime_compile(r->rt, k, &s->schedule, r->report) : NULL;
+    Compiled  *c = twice ? runtime_compile(r->rt, k, &s->schedule, &r->report) : NULL;
     bool       atomics = c && has_atomics(&compiled_eval(c)->body);
     RunControl ctl = {.on_eval = on_eval,
                       .junk = FILL_NAN,
@@ -199,14 +231,15 @@ static bool step_launch(Run *r, const TStep *s) {
                       .notes = twice ? &r->notes : NULL};
     Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
     memset(number, 0xff, sizeof number);
-    bool fine = (c || !twice) && gather(r, s, args, number) && (!g || duplicate(k, args, g, r->report)) &&
-                kernel_launch(r->rt, k, args, k->nparams, &ctl, r->report) &&
+    bool fine = (c || !twice) && gather(r, s, args, number) && (!g || duplicate(k, args, g, &r->report)) &&
+                kernel_launch(r->rt, k, args, k->nparams, &ctl, &r->report) &&
                 (!g || launch_again(r, s, args, g, on_eval, atomics));
     for (int p = 0; p < k->nparams; p++) {
         if (number[p] < 0 || !param_written(&k->params[p]) || (on_eval && args[p].bound == r->bound[number[p]])) continue;
         free(r->bound[number[p]]);
         r->bound[number[p]] = on_eval ? args[p].bound : NULL;
     }
+    if (!s->reference) note_written(r, k, number);
     if (g) again_free(g, k);
     free(args);
     return fine;
@@ -219,11 +252,11 @@ static bool value_of(Run *r, const TValue *v, HostTensor *scalar, const HostTens
     if (v->tensor >= 0) {
         *out = v->tensor < r->test->ntensors ? &r->tensor[v->tensor] : NULL;
         if (*out && (*out)->data) return true;
-        buf_printf(r->report, "tensor %d has not been made", v->tensor);
+        buf_printf(&r->report, "tensor %d has not been made", v->tensor);
         return false;
     }
     Elem e = v->elem == EL_none ? EL_f64 : v->elem;
-    if (!tensor_make(scalar, e, 0, NULL, r->report)) return false;
+    if (!tensor_make(scalar, e, 0, NULL, &r->report)) return false;
     if (elem_is_float(e)) elem_set(e, scalar->data, 0, v->fval);
     else elem_set_int(e, scalar->data, 0, v->ival);
     *out = scalar;
@@ -241,16 +274,16 @@ static bool step_expect(Run *r, const TStep *s) {
         CompareResult c = tensor_compare(left, right, &spec);
         fine = c.ok && !c.shape_error;
         if (!fine) {
-            buf_printf(r->report, "expect %s", op_spellings[s->op]);
-            if (s->rel != 0) buf_printf(r->report, " within rel %g", s->rel);
-            if (s->abs != 0) buf_printf(r->report, "%s abs %g", s->rel != 0 ? "," : " within", s->abs);
-            buf_puts(r->report, ": ");
-            compare_text(&c, left->rank ? left : right, &spec, r->report);
+            buf_printf(&r->report, "expect %s", op_spellings[s->op]);
+            if (s->rel != 0) buf_printf(&r->report, " within rel %g", s->rel);
+            if (s->abs != 0) buf_printf(&r->report, "%s abs %g", s->rel != 0 ? "," : " within", s->abs);
+            buf_puts(&r->report, ": ");
+            compare_text(&c, left->rank ? left : right, &spec, &r->report);
             if (c.shape_error) {
-                buf_puts(r->report, ": ");
-                tensor_type_text(left, r->report);
-                buf_puts(r->report, " and ");
-                tensor_type_text(right, r->report);
+                buf_puts(&r->report, ": ");
+                tensor_type_text(left, &r->report);
+                buf_puts(&r->report, " and ");
+                tensor_type_text(right, &r->report);
             }
         }
     }
@@ -261,135 +294,79 @@ static bool step_expect(Run *r, const TStep *s) {
 
 // ---- a test --------------------------------------------------------------------------------------
 
-static bool test_run(Runtime *rt, const TTest *t, const TestOptions *opt, Buf *report) {
-    (void)opt;
-    Run r = {.rt = rt, .test = t, .report = report};
+bool test_run(TestRun *r) {
+    const TTest *t = r->test;
     size_t n = (size_t)(t->ntensors > 0 ? t->ntensors : 1);
-    r.tensor = checked_alloc(sizeof *r.tensor * n);
-    r.bound = checked_alloc(sizeof *r.bound * n);
+    r->tensor = checked_alloc(sizeof *r->tensor * n);
+    r->bound = checked_alloc(sizeof *r->bound * n);
+    r->written = checked_alloc(sizeof *r->written * n);
     bool fine = true;
     for (int i = 0; i < t->nsteps && fine; i++) {
         const TStep *s = &t->steps[i];
-        size_t start = report->n;
         switch (s->kind) {
-        case STEP_make:   fine = step_make(&r, s); break;
-        case STEP_launch: fine = step_launch(&r, s); break;
-        case STEP_graph:  fine = step_graph(&r, s); break;
-        case STEP_expect: fine = step_expect(&r, s); break;
+        case STEP_make:   fine = step_make(r, s); break;
+        case STEP_launch: fine = step_launch(r, s); break;
+        case STEP_graph:  fine = step_graph(r, s); break;
+        case STEP_expect: fine = step_expect(r, s); break;
         }
         if (fine) continue;
         Buf words = {0};                                  // the place goes before the words
-        where_text(runtime_session(rt), s->span, &words);
-        buf_puts(&words, report->p ? report->p + start : "failed");
-        report->n = start;
-        buf_add(report, words.p, words.n);
-        buf_free(&words);
+        where_text(runtime_session(r->rt), s->span, &words);
+        buf_puts(&words, r->report.p ? r->report.p : "failed");
+        buf_free(&r->report);
+        r->report = words;
     }
-    if (fine && r.notes.n) buf_add(report, r.notes.p, r.notes.n);
-    buf_free(&r.notes);
-    for (int i = 0; i < t->ntensors; i++) { tensor_free(&r.tensor[i]); free(r.bound[i]); }
-    free(r.tensor);
-    free(r.bound);
+    if (fine && r->notes.n) buf_add(&r->report, r->notes.p, r->notes.n);
     return fine;
 }
 
-// ---- files ---------------------------------------------------------------------------------------
-
-typedef struct Runner { const TestOptions *opt; Device *device; FILE *to; TestCounts *counts; } Runner;
-
-static int show_diags(Runner *r, Session *s) {
-    if (!diag_count(s)) return 0;
-    int errors = diag_print(s, r->to, r->opt->diag_style, r->opt->color);
-    diag_forget(s, 0);
-    return errors;
+void test_run_free(TestRun *r) {
+    for (int i = 0; r->tensor && i < r->test->ntensors; i++) { tensor_free(&r->tensor[i]); free(r->bound[i]); }
+    free(r->tensor);
+    free(r->bound);
+    free(r->written);
+    buf_free(&r->report);
+    buf_free(&r->notes);
+    *r = (TestRun){0};
 }
 
-static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t) {
-    Session *s = runtime_session(rt);
-    Buf name = {0}, report = {0};
-    buf_printf(&name, "%s: %.*s%s%s", path, (int)t->name.n, t->name.p, t->case_text && t->case_text[0] ? " " : "",
-               t->case_text ? t->case_text : "");
-    if (!r->opt->filter || strstr(name.p, r->opt->filter)) {
-        double start = now_us();
-        bool   fine = test_run(rt, t, r->opt, &report);
-        double ms = (now_us() - start) * 1e-3;
-        if (fine) r->counts->passed++;
-        else r->counts->failed++;
-        if (!fine || r->opt->verbose || r->opt->run.times) {
-            print_shown(r->to, "%s  %s, on %s", fine ? "ok  " : "FAIL", name.p, r->device->ops->name);
-            if (r->opt->run.times) c_fprintf(r->to, "  %.1f ms", ms);
-            fputc('\n', r->to);
+// ---- with what -----------------------------------------------------------------------------------
+
+// "--with=split=2 --set=BM=64": what was chosen, and what the options and the source say, too. False: nothing.
+static bool launched_with(const TKernel *k, const Schedule *s, Buf *out) {
+    int n = schedule_text(s, out);
+    for (int i = 0; i < k->nbindings; i++)
+        if (k->bindings[i].origin == ORIGIN_CHOSEN)
+            buf_printf(out, "%s--set=%s=%lld", n++ ? " " : "", k->bindings[i].name->s, (long long)k->bindings[i].ival);
+    if (!n) buf_puts(out, "the defaults");
+    return n > 0;
+}
+
+// A line that is there already is not said again.
+static void add_line(Buf *out, Buf *line) {
+    buf_putc(line, '\n');
+    if (!out->n || !strstr(out->p, line->p)) buf_add(out, line->p, line->n);
+    buf_free(line);
+}
+
+void test_launches(const TTest *t, bool all, Buf *out) {
+    for (const TStep *s = t->steps; s < t->steps + t->nsteps; s++) {
+        Buf line = {0};
+        if ((s->kind != STEP_launch && s->kind != STEP_graph) || s->reference) continue;
+        buf_printf(&line, "      `%s`", s->kernel->name->s);
+        for (int i = 0; i < s->kernel->ndims; i++)
+            if (s->dims[i] >= 0) buf_printf(&line, ", %s = %lld", s->kernel->dims[i].name->s, (long long)s->dims[i]);
+        bool graph = s->kind == STEP_graph, some = graph;
+        if (!graph) buf_puts(&line, ": ");
+        if (!graph) some = launched_with(s->kernel, &s->schedule, &line);
+        if (all || some) add_line(out, &line);
+        buf_free(&line);
+        for (int i = 0; s->kind == STEP_graph && i < s->graph->nlaunches; i++) {
+            const TGLaunch *l = &s->graph->launches[i];
+            buf_printf(&line, "          `%s`: ", l->kernel->name->s);
+            some = launched_with(l->kernel, &l->schedule, &line);
+            if (all || some) add_line(out, &line);
+            buf_free(&line);
         }
-        if (!fine) print_shown(r->to, "      %s\n", report.p ? report.p : "failed");
-        else if (r->opt->verbose && report.n) put_shown(r->to, report.p, report.n);
-        show_diags(r, s);
-        fflush(r->to);
     }
-    buf_free(&name);
-    buf_free(&report);
-}
-
-static void run_file(Runner *r, const char *path) {
-    Session *s = session_new();
-    char    *error = NULL;
-    Source  *src = source_read(s, path, &error);
-    if (!src) {
-        print_shown(r->to, "FAIL  %s\n", error ? error : path);
-        r->counts->failed++;
-        session_free(s);
-        return;
-    }
-    TTest   **tests = NULL;
-    SemaFile *file = sema_file(s, parse_file(s, src));
-    Runtime  *rt = runtime_new(s, r->device, &r->opt->run);
-    runtime_serves(rt, file);
-    sema_check(file);                                                  // what no test launches, too
-    int       n = sema_tests(file, &tests), errors = show_diags(r, s);
-    if (errors) { print_shown(r->to, "FAIL  %s: %d error%s\n", path, errors, errors == 1 ? "" : "s"); r->counts->failed++; }
-    for (int i = 0; i < n; i++) run_one(r, rt, path, tests[i]);
-    runtime_free(rt);
-    session_free(s);
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
-
-static void run_path(Runner *r, const char *path) {
-    struct stat st;
-    bool there = stat(path, &st) == 0;
-    for (int i = 0; !there && strcmp(path, "std") == 0; i++) {          // the whole library in the binary
-        if (!std_name(i)) return;
-        Buf full = {0};
-        buf_printf(&full, "std/%s", std_name(i));
-        run_file(r, full.p);
-        buf_free(&full);
-    }
-    if (!there || !S_ISDIR(st.st_mode)) { run_file(r, path); return; }      // what cannot be read is said there
-    struct dirent **entries;
-    int n = scandir(path, &entries, NULL, by_name);
-    for (int i = 0; i < n; i++) {
-        const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
-        Buf full = {0};
-        buf_printf(&full, "%s/%s", path, name);
-        // a link to a folder may lead back here; a pipe would be waited for
-        bool folder = lstat(full.p, &st) == 0 && S_ISDIR(st.st_mode), file = stat(full.p, &st) == 0 && S_ISREG(st.st_mode);
-        if (name[0] != '.' && (folder || (file && dot && strcmp(dot, ".tk") == 0))) run_path(r, full.p);
-        buf_free(&full);
-        free(entries[i]);
-    }
-    if (n >= 0) free(entries);
-}
-
-bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts) {
-    Buf err = {0};
-    Runner r = {.opt = opt, .to = opt->to ? opt->to : stdout, .counts = counts};
-    *counts = (TestCounts){0};
-    r.device = device_open(opt->device ? opt->device : "auto", &opt->device_options, &err);
-    if (!r.device) { print_shown(r.to, "%s\n", err.p); buf_free(&err); return false; }
-    for (int i = 0; i < n; i++) run_path(&r, paths[i]);
-    bool any = counts->passed + counts->failed + counts->skipped > 0;
-    if (!any && opt->filter) print_shown(r.to, "no test matches `%s`\n", opt->filter);
-    else if (!any) fprintf(r.to, "no tests\n");
-    fprintf(r.to, "%d passed, %d failed, %d skipped\n", counts->passed, counts->failed, counts->skipped);
-    device_close(r.device);
-    return any && counts->failed == 0;
 }

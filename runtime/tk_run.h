@@ -55,9 +55,13 @@ extern const char arg_help[];          // the same in words, for --help
 
 typedef struct RuntimeOptions {
     CompileOptions compile;            // target NULL: the device's own (Device.arch)
+    const SemaValue *set; int nset;    // of `<>` names that launches of graphs and test items leave open
+    bool    *set_found;                // by value: some launch has left it open; or NULL
+    bool     defaults;                 // nothing is chosen for launches of graphs and test items
     uint64_t seed;                     // of random data
     bool     random_weights;           // weights that no file has are made up
     uint64_t junk_seed;                // of what outputs and dead lanes hold: no result may depend on it
+    bool     tries;                    // many schedules are tried: code is told apart, and the disk keeps none of it
     bool     early;                    // kernels wait for the launches before them by themselves, as those of graphs do
     bool     profile;                  // graphs: RunResult.profile
     bool     verify_values;            // RunControl.verify_values of what `run` and tests launch
@@ -180,12 +184,14 @@ typedef struct TestOptions {
     DeviceOptions  device_options;
     RuntimeOptions run;
     const char    *filter;             // only tests whose "file: name" holds this; NULL: all
+    bool           all_schedules;      // each test with all schedules instead of the chosen one alone
+    int            most;               // .. of which as many at most; 0: all
     bool           verbose;            // a line for each test that passes, too
     DiagStyle      diag_style;
     bool           color;
     FILE          *to;                 // NULL: standard output
 } TestOptions;
-typedef struct TestCounts { int passed, failed, skipped; } TestCounts;
+typedef struct TestCounts { int passed, failed, skipped; } TestCounts;   // of tests; with all_schedules, of their schedules
 
 // Files and folders (searched for *.tk, in order of name). Prints failures, counts, and the closing line
 // "N passed, N failed, N skipped". False when something failed or nothing could be run.

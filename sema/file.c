@@ -225,6 +225,11 @@ void sema_chooser(SemaFile *f, KernelChooser choose, void *ctx) {
     f->chooser_ctx = ctx;
 }
 
+void sema_alone_chooser(SemaFile *f, KernelChooser choose, void *ctx) {
+    f->alone = choose;
+    f->alone_ctx = ctx;
+}
+
 int sema_kernel_count(const SemaFile *f) { return (int)f->kernels.n; }
 const Node *sema_kernel(const SemaFile *f, int i) { return f->kernels.at[i]; }
 

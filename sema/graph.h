@@ -107,6 +107,8 @@ void sema_weights(SemaFile *f, WeightLookup look, void *ctx);
 enum { MAX_CHOSEN = 16 };
 typedef int (*KernelChooser)(void *ctx, InstanceOf of, SemaValue chosen[MAX_CHOSEN], Schedule *schedule);
 void sema_chooser(SemaFile *f, KernelChooser choose, void *ctx);
+// The same for launches of test items, which are of no graph. NULL, as at first: they take the defaults.
+void sema_alone_chooser(SemaFile *f, KernelChooser choose, void *ctx);
 // For choosers that remember: function values that were written in one place are the same, whatever run of the graph
 // they are of.
 bool sema_same_function(const SemaValue *a, const SemaValue *b);

@@ -133,6 +133,7 @@ struct SemaFile {
     Scope   *graph_library;         // std/graph.tk, of a file with graphs
     WeightLookup weight_lookup; void *weight_ctx;
     KernelChooser chooser; void *chooser_ctx;
+    KernelChooser alone; void *alone_ctx;            // the same for launches of test items, which are of no graph
 };
 
 Scope *item_scope(const SemaFile *f, const Node *item);       // what a kernel or a graph sees around it
@@ -382,6 +383,7 @@ typedef struct LaunchCall {
     const TensorRef **want;             // by result, in order: what the caller declares of it, or NULL
     int         nwant;                  // names that the caller has for results
     Schedule  *schedule;                // to be completed, with what the kernel leaves open; NULL: nothing is chosen
+    bool       alone;                   // a launch of a test item, not of a graph
 } LaunchCall;
 typedef Ent (*EvalArg)(void *ctx, const Node *n);
 

@@ -595,7 +595,9 @@ static TKernel *chosen_instance(Check *c, LaunchCall *l, TKernel *k, const Ent *
     }
     memcpy(set, l->set, sizeof *set * (size_t)l->nset);
     InstanceOf of = {c->file, l->item, l->set, l->nset, known, n};
-    int chosen = c->file->chooser(c->file->chooser_ctx, of, set + l->nset, l->schedule);
+    const SemaFile *f = c->file;
+    int chosen = l->alone ? f->alone(f->alone_ctx, of, set + l->nset, l->schedule)
+                          : f->chooser(f->chooser_ctx, of, set + l->nset, l->schedule);
     if (chosen >= 0)
         recipe_choice(c, &(TGChoice){.kernel = l->item,
                                      .set = l->set,
@@ -650,7 +652,7 @@ TKernel *launch_instance(Check *c, LaunchCall *l, Ent *dim) {
             again = note_learned(c, l, k->dims[i].name, dim[i], l->call->span) || again;
         }
         if (again) continue;
-        if (l->schedule && c->file->chooser) k = chosen_instance(c, l, k, before, dim, scalar);
+        if (l->schedule && (l->alone ? c->file->alone : c->file->chooser)) k = chosen_instance(c, l, k, before, dim, scalar);
         return k && guards_hold(c, l, k, dim, scalar) && exprs_hold(c, l, k, dim, scalar) ? k : NULL;
     }
     return NULL;

@@ -117,6 +117,7 @@ static Ent launch(Tester *t, const Node *item, const Node *call) {
     Ent *dim = NEW_N(c->a, Ent, item->kind == N_graph ? MAX_GRAPH_DIMS : MAX_DIMS);
     if (!launch_generics(c, l) || !launch_args(c, l, eval_arg, t) || !launch_learn(c, l)) return ent_error(c);
     int errors = diag_errors(c->s);
+    if (item->kind != N_graph) l->schedule = &step.schedule, l->alone = true;
     TKernel *k = launch_instance(c, l, dim);
     if (!k) {
         if (diag_errors(c->s) == errors) t->bad = true;
@@ -627,17 +628,34 @@ static TTest *one_case(SemaFile *f, const Node *item, const Node *names, const N
     return t.bad || diag_errors(f->s) > errors ? NULL : t.test;
 }
 
+static const Node *rows_of(const Node *item) { return item->kid[0] ? item->kid[0]->kid[1] : NULL; }
+
+static uint32_t cases_of(const Node *item) {
+    const Node *rows = rows_of(item);
+    return !item->kid[1] ? 0 : rows ? rows->nkid : 1;
+}
+
+int sema_test_count(const SemaFile *f) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < f->tests.n; i++) n += cases_of(f->tests.at[i]);
+    return (int)n;
+}
+
+TTest *sema_test(SemaFile *f, int number) {
+    uint32_t left = (uint32_t)number;
+    for (uint32_t i = 0; i < f->tests.n; i++) {
+        const Node *item = f->tests.at[i], *rows = rows_of(item);
+        if (left < cases_of(item)) return one_case(f, item, rows ? item->kid[0]->kid[0] : NULL, rows ? rows->kid[left] : NULL);
+        left -= cases_of(item);
+    }
+    return NULL;
+}
+
 int sema_tests(SemaFile *f, TTest ***out) {
     VEC(TTest *) all = {0};
-    Arena *a = session_arena(f->s);
-    for (uint32_t i = 0; i < f->tests.n; i++) {
-        const Node *item = f->tests.at[i], *cases = item->kid[0];
-        const Node *rows = cases ? cases->kid[1] : NULL;
-        if (!item->kid[1]) continue;
-        for (uint32_t r = 0; r < (rows ? rows->nkid : 1); r++) {
-            TTest *t = one_case(f, item, rows ? cases->kid[0] : NULL, rows ? rows->kid[r] : NULL);
-            if (t) vec_push(a, &all, t);
-        }
+    for (int i = 0, n = sema_test_count(f); i < n; i++) {
+        TTest *t = sema_test(f, i);
+        if (t) vec_push(session_arena(f->s), &all, t);
     }
     *out = all.at;
     return (int)all.n;

@@ -327,7 +327,10 @@ typedef struct TStep {
 } TStep;
 typedef struct TTest { Str name; Span span; const char *case_text; TStep *steps; int nsteps; int ntensors; } TTest;
 
-// All cases of all test items of the file; a test whose checking failed is left out (errors are in the session).
+int    sema_test_count(const SemaFile *f);              // cases of all test items of the file
+// The case of that number, once more each time. NULL: reported.
+TTest *sema_test(SemaFile *f, int number);
+// All of them; a test whose checking failed is left out (errors are in the session).
 int sema_tests(SemaFile *f, TTest ***tests);
 
 #endif

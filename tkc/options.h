@@ -23,8 +23,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "this graph of the file") \
     X(0,   arch,      ARCH,   "ARCH",                                                      C_COMPILES, \
       "the GPU to compile for (default: sm_90a, or the device's own)") \
-    X(0,   set,       LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN | C_TUNE, \
-      "a compile-time value or a dimension: an integer, true, false or an element type; may be given again") \
+    X(0,   set,       LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN | C_TUNE | C_TEST, \
+      "a compile-time value or a dimension (tests: a compile-time value that a launch leaves open): an integer, true, false or an element type; may be given again") \
     X(0,   with,      LIST,   "NAME=VALUE",                                                C_COMPILES, \
       "part of the schedule: warps, stages, cluster, split, blocks, walk, slices, pingpong, groups, streamk, keep or tally; may be given again") \
     X(0,   math,      CHOICE, "default|strict|fast",                                       C_COMPILES, \
@@ -50,8 +50,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "a row of milliseconds for each stage (tests: for each test; run: of graphs and models, up to the results), on standard error") \
     X(0,   at,        LIST,   "NAME=N,...",                                                C_TUNE, \
       "dimensions to tune for, on top of what is given for all; may be given again") \
-    X(0,   most,      COUNT,  "N",                                                         C_TUNE | C_REDUCE, \
-      "how many candidates to measure, or to try, at most (default: 32; reduce: 4000)") \
+    X(0,   most,      COUNT,  "N",                                                         C_TUNE | C_REDUCE | C_TEST, \
+      "how many candidates to measure, or to try, at most (default: 32; reduce: 4000; test --all-schedules: all, fewer are drawn by --seed)") \
     X(0,   all,       FLAG,   "",                                                          C_TUNE, \
       "measure all candidates, whatever the model expects of them, and print them") \
     X(0,   expect,    FLAG,   "",                                                          C_TUNE, \
@@ -111,8 +111,12 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "what --rtol is relative to: the element expected, or the largest of its output (default: element)") \
     X(0,   twice,     FLAG,   "",                                                          C_TEST, \
       "run each kernel again with other junk where nothing may be read, on emu in another order of warps too; results must be equal to the bit") \
+    X(0,   defaults,  FLAG,   "",                                                          C_TEST, \
+      "choose nothing: launches have the defaults, as where they are compiled for unknown sizes") \
+    X(0,   all_schedules, FLAG, "",                                                        C_TEST, \
+      "run each test with every schedule that its launches can have: each word alone, rows of tune items, and random combinations, drawn by --seed") \
     X('v', verbose,   FLAG,   "",                                                          C_TEST | C_ONNX | C_DIFF | C_REDUCE, \
-      "a line for each test that passes, or value that agrees, too") \
+      "a line for each test that passes (and its schedules, and why others are not to be had), or value that agrees, too") \
     X(0,   diag,      CHOICE, "rich|short|json",                                           C_COMPILES, \
       "how mistakes in the source are shown (default: rich)") \
     X(0,   color,     CHOICE, "auto|always|never",                                         C_COMPILES, \

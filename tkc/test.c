@@ -4,6 +4,7 @@
 #include "runtime/tk_run.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
+#include "tkc/values.h"
 
 int main_test(const Options *opt) {
     if (opt->operands.n == 0) return wrong_use("no file or folder was given; see tkc test --help");
@@ -12,21 +13,38 @@ int main_test(const Options *opt) {
     CompileOptions compile;
     int status = compile_options(opt, &compile);
     if (status != DONE) return status;
+    static Values set;
+    bool found[MAX_VALUES] = {false};
+    Arena *arena = arena_new();
+    status = values_read(opt, arena, &set);
+    if (status == DONE && set.n > MAX_CHOSEN) status = wrong_use("--set: more than %d values", MAX_CHOSEN);
+    if (status == DONE && opt->most > 0 && !opt->all_schedules) status = wrong_use("--most is for --all-schedules");
+    if (status != DONE) { arena_free(arena); return status; }
     TestOptions test = {
         .device = opt->device != NULL ? opt->device : "auto",
         .device_options = {.ordinal = (int)opt->gpu, .driver = opt->driver},
         .run = {.compile = compile,
+                .set = set.at,
+                .nset = set.n,
+                .set_found = found,
+                .defaults = opt->defaults,
                 .seed = (uint64_t)opt->seed,
                 .twice = opt->twice,
                 .verify_values = verifies_values(opt),
                 .random_weights = opt->random_weights,
                 .times = opt->time},
         .filter = opt->filter,
+        .all_schedules = opt->all_schedules,
+        .most = (int)opt->most,
         .verbose = opt->verbose,
         .diag_style = diag_style(opt),
         .color = wants_color(opt, stdout),
         .to = stdout,
     };
     TestCounts counts = {0};
-    return test_paths(opt->operands.at, opt->operands.n, &test, &counts) ? DONE : FAILED;
+    status = test_paths(opt->operands.at, opt->operands.n, &test, &counts) ? DONE : FAILED;
+    for (int i = 0; i < set.n; i++)
+        if (!found[i]) status = fail("--set %s: no launch of these tests leaves a compile-time value of that name open", set.at[i].name);
+    arena_free(arena);
+    return status;
 }

@@ -57,10 +57,18 @@ const Command command_table[] = {
       "run the test items of files",
       "Runs the `test` items of each file, and of each *.tk below each folder, on one device, and ends with a line `N passed, "
       "N failed, N skipped`. `std/NAME`, where no file has that path, is a file of the library in the binary, and `std` is all of it; "
-      "other commands read `std/NAME` too.", NULL,
+      "other commands read `std/NAME` too.\n"
+      "A launch is compiled as `tkc run` compiles it for the sizes of the test and for the target: the values of a tune item and the schedule "
+      "that the kernel, the call, --set and --with leave open are those that were measured, or that the model chooses. Below a test that fails "
+      "stand its launches and their schedules, as options with which it is had again.\n"
+      "--all-schedules runs each test with its own choice, then with each value of each word of the schedule alone (of split, blocks, stages, "
+      "cluster and keep some of each size), with up to 12 rows of each tune item, and with 24 random combinations. --with and --set stand, and what "
+      "the source says of a launch. What no launch can have is refused and skipped, --verbose says why; so is what compiles to the code of a "
+      "schedule before. Passed, failed and skipped then are counts of schedules; --seed draws others, --most=N takes N of each test.", NULL,
       "tkc test examples --device=emu\n"
       "tkc test std/attention --device=eval\n"
-      "tkc test softmax.tk --device=eval --twice",
+      "tkc test softmax.tk --device=eval --twice\n"
+      "tkc test softmax.tk --device=emu --arch=sm_80 --all-schedules --most=20 --seed=1",
       main_test },
     { "tune", C_TUNE, "tune FILE.tk [KERNEL] [NAME=SPEC...] [options]",
       "measure what a kernel leaves open, on a GPU",

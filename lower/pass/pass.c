@@ -116,7 +116,9 @@ static void verify(Fn *f, const char *pass) {
     Buf text = {0};
     if (ir_verify(f, &text) == 0) { buf_free(&text); return; }
     fputs(text.p, stderr);
-    ice("the tile IR of `%s` is broken after the pass `%s`", f->launch->entry, pass);
+    buf_free(&text);
+    schedule_text(&f->with->schedule, &text);
+    ice("the tile IR of `%s` (%s) is broken after the pass `%s`", f->launch->entry, text.n ? text.p : "no schedule", pass);
 }
 
 bool lower_run(Fn *f, const CompileOptions *opt) {
