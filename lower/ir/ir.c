@@ -100,7 +100,13 @@ Val *val_new(Fn *f, Type t) {
 
 static Region *region_new(Fn *f, Op *owner);
 
+// More than a loop may carry: a kernel with so many values that live at once has no use of a GPU.
+static void few_operands(int n) {
+    if (n > UINT16_MAX) ice("an operation has more than %d operands or results", UINT16_MAX);
+}
+
 Op *op_new(Fn *f, OpCode code, Span span, int nin, Val *const *in, int nout) {
+    few_operands(nin > nout ? nin : nout);
     Op *op = NEW(f->arena, Op);
     op->code = (uint16_t)code;
     op->span = span;
@@ -141,7 +147,8 @@ void op_add_operand(Fn *f, Op *op, Val *v) {
 
 void op_insert_operand(Fn *f, Op *op, int at, Val *v) {
     if (op->nin == op->cap) {
-        uint16_t cap = (uint16_t)(op->cap ? op->cap * 2 : 4);
+        few_operands(op->nin + 1);
+        uint16_t cap = (uint16_t)(op->cap > UINT16_MAX / 2 ? UINT16_MAX : op->cap ? op->cap * 2 : 4);
         Val **in = NEW_N(f->arena, Val *, cap);
         if (op->nin) memcpy(in, op->in, sizeof *in * op->nin);
         op->in = in;
