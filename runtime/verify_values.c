@@ -125,10 +125,10 @@ static bool is_exact(const Fn *f) {
 
 static bool evaluate(Check *c, Fn *f, bool bounds, char **fault) {
     EvalArg args[MAX_PARAMS] = {0};
-    EvalOptions opt = {.places = c->places, .reordered = true};
+    EvalOptions opt = {.places = c->places, .reordered = true, .bounded = true};
     for (int p = 0; p < c->info->nparams; p++) {
         const BindArg *a = &c->args[p];
-        args[p] = (EvalArg){.tensor.data = c->now.data[p], .ival = a->ival, .fval = a->fval};
+        args[p] = (EvalArg){.tensor.data = c->now.data[p], .tensor.bytes = c->bytes[p], .ival = a->ival, .fval = a->fval};
         memcpy(args[p].tensor.dims, a->dim, sizeof a->dim);
         memcpy(args[p].tensor.strides, a->stride, sizeof a->stride);
         if (bounds) opt.bound[p] = c->bound[p];

@@ -207,7 +207,7 @@ static void fill(void) {
 }
 
 static EvalArg nhwc(void *p, int64_t n, int64_t h, int64_t w, int64_t c) {
-    return (EvalArg){.tensor = {p, {n, h, w, c}, {h * w * c, w * c, c, 1}}};
+    return (EvalArg){.tensor = {p, {n, h, w, c}, {h * w * c, w * c, c, 1}, 0}};
 }
 
 static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out) {
@@ -223,7 +223,7 @@ static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
         args[0] = mat_arg(x, M, N);
         args[1] = mat_arg(y, M, N);
         args[2] = mat_arg(out, M, N);
-        args[3] = (EvalArg){.tensor = {lows, {M}, {1}}};
+        args[3] = (EvalArg){.tensor = {lows, {M}, {1}, 0}};
         dims[0] = M; dims[1] = N;
         return 2;
     }
@@ -238,8 +238,8 @@ static int arguments(const char *name, EvalArg *args, int64_t *dims, float *out)
         args[0] = mat_arg(x, turned ? K : M, turned ? M : K);
         args[1] = mat_arg(y, K, N);
         args[2] = mat_arg(out, M, N);
-        args[3] = (EvalArg){.tensor = {rows_at, {M}, {1}}};
-        args[4] = (EvalArg){.tensor = {rows_of, {K}, {1}}};
+        args[3] = (EvalArg){.tensor = {rows_at, {M}, {1}, 0}};
+        args[4] = (EvalArg){.tensor = {rows_of, {K}, {1}, 0}};
         dims[0] = M; dims[1] = K; dims[2] = N;
         return 2;
     }
