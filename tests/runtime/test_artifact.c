@@ -81,7 +81,7 @@ static LaunchInfo *copy_of(World *w, const LaunchInfo *from) {
     Arena *a = session_arena(w->session);
     LaunchInfo *f = NEW(a, LaunchInfo);
     *f = *from;
-#define COPY(list, n) do { f->list = NEW_N(a, __typeof__(*f->list), (n) + 1); memcpy(f->list, from->list, sizeof *f->list * (size_t)(n)); } while (0)
+#define COPY(list, n) do { f->list = NEW_N(a, __typeof__(*f->list), (n) + 1); if (n) memcpy(f->list, from->list, sizeof *f->list * (size_t)(n)); } while (0)
     COPY(params, from->nparams);
     COPY(dims, from->ndims);
     COPY(guards, from->nguards);
