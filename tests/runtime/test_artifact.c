@@ -97,7 +97,16 @@ static LaunchSlot *slot_of(LaunchInfo *f, SlotKind kind) {
     return &f->slots[0];
 }
 
-#define STEPS(...) ((LExpr){(const LStep[]){__VA_ARGS__}, sizeof((const LStep[]){__VA_ARGS__}) / sizeof(LStep)})
+// Steps that outlive the function which names them.
+static LExpr kept(const LStep *from, size_t n) {
+    static LStep room[256];
+    static size_t used;
+    if (used + n > sizeof room / sizeof *room) used = 0;
+    LStep *to = memcpy(room + used, from, n * sizeof *from);
+    used += n;
+    return (LExpr){to, (uint32_t)n};
+}
+#define STEPS(...) kept((const LStep[]){__VA_ARGS__}, sizeof((const LStep[]){__VA_ARGS__}) / sizeof(LStep))
 
 // X(name, statement): each makes the launch `f` one that cannot be.
 #define FAULTS(X) \
