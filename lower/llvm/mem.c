@@ -706,16 +706,23 @@ static void store_row(Gen *g, Op *op, Addr *s, int vec) {
 
 // ---- the ops -------------------------------------------------------------------------------------
 
+// In a loop that repeats another one beside its sums no register is left for an address for each row (pass/infinities.c).
+static bool in_repeat(const Op *op) {
+    for (const Op *loop = op->parent->owner; loop; loop = loop->parent->owner) if (loop->flags & REPEATS) return true;
+    return false;
+}
+
 void emit_load(Gen *g, Op *op) {
     Val *o = op->out[0];
     Elem e = (Elem)o->type.elem;
     int n = gen_tile(g, o)->n, size = elem_bytes(e);
     Addr s;
     PredCache cache = {0};
+    bool step = in_repeat(op);
     gen_order(g, op);
     if (gen_load_is_copied(g, op)) return;                      // keep_put does both
     const Layout *l = o->type.rank ? o->layout : layout_replicated(g->arena, 1);
-    open_addr(g, &s, op, l, &o->type, true);
+    open_addr(g, &s, op, l, &o->type, !step);
     int vec = access_vec(&s.a, l);
     Val *other = op->flags & HAS_ELSE ? op->in[1 + op->nidx] : NULL;
     int *other_map = other ? gen_reg_map(g, o, other) : NULL;
@@ -725,7 +732,7 @@ void emit_load(Gen *g, Op *op) {
     for (int r = 0; r < n; r += vec) {
         int64_t imm;
         LLVMValueRef words[4], in_range, before[4];
-        LLVMValueRef p = predicate(&s, &cache, r, vec, &in_range), at = address(&s, r, &imm);
+        LLVMValueRef p = predicate(&s, &cache, r, vec, &in_range), at = step ? addr_at(&s, r, &imm) : address(&s, r, &imm);
         bool each = other && in_range && (vec == 1 || size >= 4) && vec <= 4;      // a unit is an element: it holds `else` before
         for (int i = 0; i < vec && each; i++) before[i] = gen_get(g, other, other_map[r + i]);
         load_units(g, &s, at, imm, p, vec * size, each ? before : NULL, words);

@@ -28,6 +28,7 @@
 typedef struct Again {
     Fn    *f;
     Op    *loop;                    // of the sums, or NULL: one product by itself
+    Val   *start;                   // what they are added to; NULL: 0
     Op    *dot[4];                  // that are added up in a trip, first to last
     int    n;
     Val   *summed[MAX_AXES];        // axes that they contract
@@ -174,6 +175,7 @@ static Val *add_products(Again *g, Builder *b, Val *acc) {
 
 static Op *loop_of(Again *g, Builder *b, Val *lo, Val *hi, Val *step, Val *acc, Builder *in, Val **counter, Val **arg) {
     Op *loop = op_new(g->f, OP_T_for, b->span, 4, (Val *[]){lo, hi, step, acc}, 1);
+    loop->flags |= REPEATS;
     loop->out[0]->type = acc->type;
     loop->out[0]->name = acc->name;
     *counter = region_arg(g->f, loop->reg[0], lo->type);
@@ -229,10 +231,12 @@ static Val *every_lane(Builder *b, Val *fine) {
     return all;
 }
 
-static Val *is_fine(Again *g, Builder *b, Val *acc) {
-    bool parts = true;
-    for (int i = 0; i < g->n; i++) parts &= g->dot[i]->sub != DP_tf32;
-    if (parts) return every_lane(b, b_binary(b, OP_eq, acc, acc));
+// parts: loops whose sums go on in one another, the last one first.
+static Val *is_fine(const Again *part, int n, Builder *b, Val *acc) {
+    bool in_parts = true;
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < part[k].n; i++) in_parts &= part[k].dot[i]->sub != DP_tf32;
+    if (in_parts) return every_lane(b, b_binary(b, OP_eq, acc, acc));
     Val *size = b_op(b, OP_T_fun, TF_abs, acc->type, 1, &acc);
     return every_lane(b, b_binary(b, OP_lt, size, b_float(b, EL_f32, INFINITY)));
 }
@@ -244,29 +248,47 @@ static void use_behind(Op *op, Val *from, Val *to) {
     }
 }
 
-static void mend(Again *g, Op *at, Val *acc, Val *start) {
-    Builder b = {g->f, NULL, at->next, at->span};
-    Val *fine = is_fine(g, &b, acc);
-    Op *branch = op_new(g->f, OP_T_if, at->span, 1, &fine, 1);
+// A tile that the sums start with would have to be kept beside them. It is made again, if it is made of loads and arithmetic.
+static bool can_remake(const Fn *f, const Val *v) {
+    const Op *d = v->def;
+    if (v->type.kind != TY_TILE || !v->type.rank) return true;
+    if (!d || !(d->code == OP_T_load || d->code == OP_T_index || d->code == OP_T_live || op_is_elementwise(d))) return false;
+    if (d->code == OP_T_load && (d->flags & FROM_16 || stores_to(&f->body, d->in[0]->def->imm))) return false;
+    for (int i = 0; i < d->nin; i++) if (!can_remake(f, d->in[i])) return false;
+    return true;
+}
+
+static Val *remake(Builder *b, ValMap *map, Val *v) {
+    if (v->type.kind != TY_TILE || !v->type.rank || map_get(map, v) != v) return map_get(map, v);
+    for (int i = 0; i < v->def->nin; i++) remake(b, map, v->def->in[i]);
+    b_insert(b, op_clone(b->f, v->def, map));
+    return map_get(map, v);
+}
+
+static Val *start_of(const Again *g, Builder *b, const Type *t) {
+    ValMap map = {.arena = g->f->arena};
+    Val *start = g->start ? remake(b, &map, g->start) : b_float(b, EL_f32, 0);
+    return type_equal(&start->type, t) ? start : b_op(b, OP_T_splat, 0, *t, 1, &start);
+}
+
+static void mend(Again *part, int n, Op *at, Val *acc) {
+    Fn *f = part->f;
+    Builder b = {f, NULL, at->next, at->span};
+    Val *fine = is_fine(part, n, &b, acc);
+    Op *branch = op_new(f, OP_T_if, at->span, 1, &fine, 1);
     branch->out[0]->type = acc->type;
     branch->out[0]->name = acc->name;
     b_insert(&b, branch);
-    Builder as_it_is = {g->f, branch->reg[0], NULL, at->span}, slow = {g->f, branch->reg[1], NULL, at->span};
+    Builder as_it_is = {f, branch->reg[0], NULL, at->span}, slow = {f, branch->reg[1], NULL, at->span};
     yield_one(&as_it_is, acc);
-    if (!start) {
-        start = b_float(&slow, EL_f32, 0);
-        if (acc->type.rank) start = b_op(&slow, OP_T_splat, 0, acc->type, 1, &start);
+    Val *sum = start_of(&part[n - 1], &slow, &acc->type);
+    for (int k = n - 1; k >= 0; k--) {
+        find_whole(&part[k]);
+        sum = all_again(&part[k], &slow, sum);
+        for (int i = 0; i < part[k].n; i++) part[k].dot[i]->flags |= CHECKED;
     }
-    find_whole(g);
-    yield_one(&slow, all_again(g, &slow, start));
+    yield_one(&slow, sum);
     use_behind(branch, acc, branch->out[0]);
-    for (int i = 0; i < g->n; i++) g->dot[i]->flags |= CHECKED;
-}
-
-// A tile that the loop starts with would have to be kept beside its sums.
-static bool is_light(const Val *start) {
-    const Op *d = start->def;
-    return d && (d->code == OP_T_const || (d->code == OP_T_splat && !d->in[0]->type.rank));
 }
 
 // What the loop ends with as those behind it have it, who may have said how its parts are merged.
@@ -278,14 +300,35 @@ static Val *left_by(const Op *loop, int i) {
 
 static Op *last_of(Op *loop) { return merge_of(loop) ? merge_of(loop) : loop; }
 
+enum { MOST_LOOPS = 4 };
+
+// Can the i-th sum of a loop, and those that it starts with, be computed again? Then `part` has how.
+static bool can_mend(Fn *f, Op *loop, int i, Again *part, int *n, uint32_t *seen) {
+    if (*n == MOST_LOOPS || region_leaves_early(loop->reg[0])) return false;
+    Again *g = &part[(*n)++];
+    *g = (Again){.f = f, .loop = loop, .start = loop->in[3 + i], .map.arena = f->arena, .seen = ++*seen};
+    if (!chain(g, loop->reg[0]->last->in[i], loop->reg[0]->args.at[1 + i]) || !find_summed(g) || !operands_repeatable(g)) return false;
+    if (can_remake(f, g->start)) return true;
+    Op *before = g->start->def;
+    if (!before || before->code != OP_T_for || before->parent != loop->parent || region_uses(&f->body, g->start) != 1) return false;
+    for (int k = 0; k < before->nout; k++) if (before->out[k] == g->start) return can_mend(f, before, k, part, n, seen);
+    return false;
+}
+
+// Another loop goes on with this sum, and is mended with it.
+static bool goes_on(Fn *f, const Val *sum, uint32_t *seen) {
+    Again part[MOST_LOOPS];
+    for (Op *op = sum->def->next; op; op = op->next)
+        for (int i = 3, n = 0; op->code == OP_T_for && i < op->nin; i++)
+            if (op->in[i] == sum && can_mend(f, op, i - 3, part, &n, seen) && n > 1) return true;
+    return false;
+}
+
 static void mend_loop(Fn *f, Op *loop, uint32_t *seen) {
-    if (region_leaves_early(loop->reg[0])) return;
-    const Op *yield = loop->reg[0]->last;
     for (int i = loop->nout - 1; i >= 0; i--) {
-        Again g = {.f = f, .loop = loop, .map.arena = f->arena, .seen = ++*seen};
-        Val *arg = loop->reg[0]->args.at[1 + i];
-        if (!is_light(loop->in[3 + i]) || !chain(&g, yield->in[i], arg) || !find_summed(&g) || !operands_repeatable(&g)) continue;
-        mend(&g, last_of(loop), left_by(loop, i), loop->in[3 + i]);
+        Again part[MOST_LOOPS];
+        int n = 0;
+        if (can_mend(f, loop, i, part, &n, seen) && !goes_on(f, loop->out[i], seen)) mend(part, n, last_of(loop), left_by(loop, i));
     }
 }
 
@@ -432,11 +475,17 @@ static void mend_region(Fn *f, Region *r, uint32_t *seen) {
     for (Op *op = r->first; op; op = op->next) {
         if (op->flags & REPEATS) continue;
         if (op->code == OP_T_for && alone(f, op)) mend_loop(f, op, seen);
-        if (op->code == OP_T_for && !in_loop(r)) repeat_loop(f, op, seen);
         for (int i = 0; i < op->nreg; i++) mend_region(f, op->reg[i], seen);
-        if (in_loop(r) || !inexact(f, op) || (op_acc(op) && !is_light(op_acc(op)))) continue;
-        Again g = {.f = f, .dot = {op}, .n = 1, .map.arena = f->arena, .seen = ++*seen};
-        if (find_summed(&g) && operands_repeatable(&g)) mend(&g, op, op->out[0], op_acc(op));
+        if (in_loop(r) || !inexact(f, op) || (op_acc(op) && !can_remake(f, op_acc(op)))) continue;
+        Again g = {.f = f, .start = op_acc(op), .dot = {op}, .n = 1, .map.arena = f->arena, .seen = ++*seen};
+        if (find_summed(&g) && operands_repeatable(&g)) mend(&g, 1, op, op->out[0]);
+    }
+}
+
+static void repeat_region(Fn *f, Region *r, uint32_t *seen) {
+    for (Op *op = r->first; op; op = op->next) {
+        if (op->code == OP_T_for && !(op->flags & REPEATS)) repeat_loop(f, op, seen);
+        for (int i = 0; op->code == OP_T_if && i < op->nreg; i++) repeat_region(f, op->reg[i], seen);
     }
 }
 
@@ -444,5 +493,6 @@ bool infinities(Fn *f) {
     uint32_t seen = 0;
     for (Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) op->mark = 0;
     mend_region(f, &f->body, &seen);
+    repeat_region(f, &f->body, &seen);
     return seen > 0;
 }
