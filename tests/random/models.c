@@ -33,7 +33,7 @@ typedef struct Make {
     Draw  d;
     Buf   head, nodes;                 // inputs and constants; operators
     Shape shape[VALUES];
-    char  name[VALUES][8];
+    char  name[VALUES][16];
     double most[VALUES];               // a bound of its magnitude that is rough
     int   n, inputs, consts;
     Shape input[3];
