@@ -9,7 +9,7 @@
 struct Parts {
     struct Parts *next;
     const Op *put;
-    int64_t tile;
+    int64_t tile, own;            // own: the part of the program at work, whose operand may be gone when it reads its slice
     int     n, come, values;
     Slot   *at;                   // part by part, each with its values
     bool   *there;
@@ -20,7 +20,7 @@ static struct Parts *parts_of(Eval *e, const Op *put, int64_t tile) {
     for (struct Parts *p = e->parts; p; p = p->next)
         if (p->tile == tile && p->put == put) return p;
     struct Parts *p = NEW(e->arena, struct Parts);
-    *p = (struct Parts){e->parts, put, tile, n, 0, values, NEW_N(e->arena, Slot, n * values), NEW_N(e->arena, bool, n)};
+    *p = (struct Parts){e->parts, put, tile, 0, n, 0, values, NEW_N(e->arena, Slot, n * values), NEW_N(e->arena, bool, n)};
     return e->parts = p;
 }
 
@@ -29,6 +29,7 @@ void eval_part_put(Eval *e, const Step *s) {
     int64_t part = scalar_int(e, op->in[1]);
     int     n = (int)op->imm, values = op->nin - 2;
     struct Parts *p = parts_of(e, op, scalar_int(e, op->in[0]));
+    p->own = part;
     bool all = op->attr == PUT_all || op->attr == PUT_scattered, again = all && part >= 0 && part < n && p->there[part];
     uint8_t *last = out_tile(e, op);
     if (part < 0 || part >= n || (p->there[part] && !again)) {
@@ -136,7 +137,7 @@ void eval_part_get(Eval *e, const Step *s) {
     for (int k = 0; k < p->n; k++) {
         from[k] = &p->at[k * p->values + op->attr];
         if (!slice) continue;
-        slice_slot(e, op, &put->in[2 + op->attr]->type, scalar_int(e, put->in[1]), from[k], &slice[k]);
+        slice_slot(e, op, &put->in[2 + op->attr]->type, p->own, from[k], &slice[k]);
         from[k] = &slice[k];
     }
     join_slots(e, op, n ? (int)n : 1, from);                       // of none it may be anything
