@@ -100,6 +100,12 @@ static bool exact_fun(TFun f) {
     }
 }
 
+// A factor of few bits leaves products of small integers exact.
+static bool few_bits(const Op *constant) {
+    union { int64_t i; double f; } c = {constant->imm};
+    return isinf(c.f) || (fabs(c.f) <= 1024 && c.f * 16 == rint(c.f * 16));
+}
+
 static bool exact_op(const Op *op) {
     if (op->nout == 0 || op->out[0]->type.ptr) return true;
     Elem e = (Elem)op->out[0]->type.elem;
@@ -110,8 +116,9 @@ static bool exact_op(const Op *op) {
     case OP_T_fun:    return exact_fun((TFun)op->sub) && (wide || op->sub != TF_fma);
     case OP_T_reduce: case OP_T_scan: return wide ? op->sub != TR_prod : op->sub != TR_sum && op->sub != TR_prod;
     case OP_T_atomic: return wide;
-    case OP_T_unary: case OP_T_const: case OP_T_splat: case OP_T_rename: case OP_T_select: case OP_T_load: case OP_T_cast: case OP_T_dot:
-    case OP_T_for: case OP_T_if: case OP_T_while: case OP_T_merge: case OP_T_tensor: case OP_T_scalar: return true;
+    case OP_T_const:  return few_bits(op);
+    case OP_T_unary: case OP_T_splat: case OP_T_rename: case OP_T_select: case OP_T_load: case OP_T_cast: case OP_T_dot:
+    case OP_T_for: case OP_T_if: case OP_T_while: case OP_T_merge: case OP_T_tensor: return true;
     default: return false;
     }
 }
