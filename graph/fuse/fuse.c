@@ -367,7 +367,7 @@ static void place(State *s, Node *n) {
     GNum literal;
     bool output = s->result[n->id] != NULL;
     if (g_scalar_value(n, &literal) && !output && !s->in_place[n->id]) return;
-    if (fuse_is_weight(s, n) && !output && n->kind != G_proj) {          // one of several results is made where the others are
+    if (fuse_is_weight(s, n) && !output && n->kind != G_proj) {          // all results of one node are made in one kernel
         const char *why = fuse_scattered(s, n)       ? "weights in the order in which their product reads them"
                           : fuse_computed_once(s, n) ? "made of weights alone"
                                                      : NULL;

@@ -1,4 +1,4 @@
-// A model made smaller by one step, for `tkc reduce`: its bytes in, other bytes out.
+// One step of `tkc reduce` on a model: takes the model's bytes, returns the bytes of a smaller model.
 //
 //     an output goes (of several)             a node's result becomes the only output, and what does not lead to it goes
 //     a node goes, one of its inputs          an attribute goes, or the last input

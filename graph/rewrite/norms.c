@@ -216,7 +216,7 @@ static const Node *normed(const Norms *s, const Node *a, Ix *at) {
     return n;
 }
 
-// Is a row's factor made of sums over x?
+// Is the factor of a row computed from sums over x?
 static bool of_sums(const Norms *s, const Node *n, const Node *x, int steps) {
     const Node *of;
     if (sum_of(s, n, &of) != OTHER) return of == x;
