@@ -110,7 +110,7 @@ static void judge64(Tally *t, double got, long double exact, uint64_t at) {
 static size_t batch_of(const Job *j) { return j->gpu ? 1 << 20 : 4096; }
 
 static void *room(size_t n, size_t size) {
-    void *p = malloc(4 * n * size);
+    void *p = heap_try(4 * n * size);
     if (!p) abort();
     return p;
 }
@@ -138,7 +138,7 @@ static void *sweep32(void *arg) {
         math_host_f32(j->fn, j->mode, x, two ? y : NULL, host, n);
         for (size_t i = 0; i < n; i++) j->tally.differ += f32_bits(out[i]) != f32_bits(host[i]);
     }
-    free(x);
+    heap_free(x);
     return NULL;
 }
 
@@ -164,7 +164,7 @@ static void *sweep64(void *arg) {
         for (size_t i = 0; i < n; i++)
             j->tally.differ += f64_bits(out[i]) != f64_bits(host[i]) && !isnan(host[i]);
     }
-    free(x);
+    heap_free(x);
     return NULL;
 }
 

@@ -41,6 +41,7 @@ typedef enum EmuStatus {
 
 EmuContext *emu_create(void);
 void        emu_destroy(EmuContext *);              // frees its modules and memory too
+enum { EMU_MESSAGE = 512 };                         // bytes of it at most, its end counted
 const char *emu_message(const EmuContext *);        // what the last call that failed had to say
 
 // ---- Device memory: each allocation at its own 256-aligned address, unmapped bytes around it

@@ -6,7 +6,7 @@
 //     warps.c    divergence: groups of lanes with one pc         launch.c  blocks, clusters, threads
 //     shadow.c   races, by vector clocks                         report.c  faults in words
 //     tensormap.c  tensor maps and the walk over a box           module.c  what was read, by name
-//     frames.c   stacks of device functions                      heap.c    their malloc
+//     frames.c   stacks of device functions                      kernel_heap.c    their malloc
 //     idle.c     loops that nothing ends                         slots.c  registers that share slots
 //
 // A register is a *slot*: 32 lanes side by side, 4 bytes a lane (8 for 64-bit types, 16 for b128; a
@@ -311,7 +311,7 @@ struct EmuContext {
     size_t   n_allocs, cap_allocs;
     uint64_t next;
     EmuModule *modules;
-    char     message[512];
+    char     message[EMU_MESSAGE];
 };
 
 typedef struct Arena Arena;
@@ -360,7 +360,7 @@ struct EmuModule {
     uint32_t    const_bytes, cap_consts;
     uint32_t   *const_hash, const_hash_size, n_consts;
     uint32_t    func_reg_bytes;
-    struct HeapBlock { uint32_t at, size; } *heap_blocks;      // what malloc has given, by address
+    struct KernelBlock { uint32_t at, size; } *heap_blocks;      // what malloc has given, by address
     uint32_t    n_heap, cap_heap;
     uint64_t    heap;             // its address, 0: nothing calls malloc
     Func      **funcs;
@@ -448,10 +448,10 @@ void idle_turn(Warp *);                                        // after each tur
 bool idle_all(Cluster *, uint64_t changes);                    // every warp waits, or repeats itself since so many changes
 bool idle_for_ever(Launch *, uint32_t worker, bool stuck, uint64_t changes);   // so does all that runs, and nothing is left to start
 
-// heap.c: malloc and free of device code, a heap for each module
+// kernel_heap.c: malloc and free of device code, a heap for each module
 bool heap_create(EmuModule *);
-uint64_t heap_alloc(Launch *, uint64_t size);                  // 0: there is no room
-bool heap_free(Launch *, uint64_t address);                    // false: not an address that it gave
+uint64_t kernel_malloc(Launch *, uint64_t size);                  // 0: there is no room
+bool kernel_free(Launch *, uint64_t address);                    // false: not an address that it gave
 
 // flight.c
 AsyncOp *async_new(Warp *, const Insn *);

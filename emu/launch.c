@@ -565,8 +565,9 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     launch.params = (uint8_t *)(((uintptr_t)raw + 63) & ~(uintptr_t)63);
     for (uint32_t i = 0; i < k->info.n_params; i++)
         memcpy(launch.params + k->info.params[i].offset, params[i], k->info.params[i].size);
-    if (launch.options.together && emu_alloc(ctx, GRID_WORKSPACE, "the grid's workspace", &launch.workspace) == EMU_OK)
-        emu_fill(ctx, launch.workspace, GRID_WORKSPACE, EMU_FILL_ZERO, 0);
+    if (launch.options.together) status = emu_alloc(ctx, GRID_WORKSPACE, "the grid's workspace", &launch.workspace);
+    if (status) return free(raw), free(launch.stuck), status;
+    if (launch.workspace) emu_fill(ctx, launch.workspace, GRID_WORKSPACE, EMU_FILL_ZERO, 0);
     atomic_init(&launch.next_cluster, 0);
     atomic_init(&launch.budget, launch.options.budget);
     atomic_init(&launch.stop, false);
@@ -583,6 +584,7 @@ EmuStatus emu_launch(EmuContext *ctx, EmuModule *m, const char *name, const uint
     launch.n_workers = (uint32_t)n;
     for (uint64_t i = 1; i < n; i++)
         if (!pthread_create(&threads[started], NULL, worker, &launch)) started++;
+    for (uint64_t i = started + 1; i < n; i++) atomic_store(&launch.stuck[i], ~0ull);        // whom the system refused waits for nothing
     worker(&launch);
     for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
     free(launch.stuck);

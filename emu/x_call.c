@@ -153,14 +153,14 @@ static void call_assert(Warp *w, const Insn *in, int l, const CallSite *site) {
 }
 
 static void call_malloc(Warp *w, const Insn *in, int l, const CallSite *site) {
-    u64 address = heap_alloc(w->launch, argument(w, l, site, 0, 8));
+    u64 address = kernel_malloc(w->launch, argument(w, l, site, 0, 8));
     (void)in;
     if (site->n_rets) memcpy(frame_at(w, l, frame_variable(w, l, site->rets[0])), &address, 8);
 }
 
 static void call_free(Warp *w, const Insn *in, int l, const CallSite *site) {
     u64 address = argument(w, l, site, 0, 8);
-    if (!heap_free(w->launch, address))
+    if (!kernel_free(w->launch, address))
         emu_fault(w, in, l, EMU_FAULT_BAD_OPERAND, "`free` of 0x%llx, which `malloc` did not give", (unsigned long long)address);
 }
 

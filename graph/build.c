@@ -453,7 +453,7 @@ bool g_tensor_alloc(GTensor *t) {
             bytes > UINT64_C(1) << 46)
             return false;
     t->bytes = bytes;
-    t->data = calloc(1, bytes ? bytes : 1);
+    t->data = heap_try_zeroed(1, bytes);
     return t->data != NULL;
 }
 
@@ -468,6 +468,6 @@ bool g_tensor_convert(const GTensor *t, Elem elem, GTensor *out) {
 }
 
 void g_tensor_free(GTensor *t) {
-    free(t->data);
+    heap_free(t->data);
     t->data = NULL;
 }

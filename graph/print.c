@@ -305,8 +305,8 @@ static void print_line(Printer *p, const Node *n) {
 static void mark(bool *needed, const Node *n) { needed[n->id] = true; }
 
 void graph_print(Buf *to, const Graph *g) {
-    bool *needed = checked_alloc((g->nodes.n + 1) * sizeof *needed);
-    Printer p = {.to = to, .g = g, .number = checked_alloc((g->nodes.n + 1) * sizeof(int))};
+    bool *needed = heap_alloc((g->nodes.n + 1) * sizeof *needed);
+    Printer p = {.to = to, .g = g, .number = heap_alloc((g->nodes.n + 1) * sizeof(int))};
     buf_printf(to, "graph %s\n", g->name);
     for (uint32_t i = 0; i < g->inputs.n; i++) mark(needed, g->inputs.at[i].node);
     for (uint32_t i = 0; i < g->outputs.n; i++) mark(needed, g->outputs.at[i].node);
@@ -337,6 +337,6 @@ void graph_print(Buf *to, const Graph *g) {
         if (g->requires.at[i].from) buf_printf(to, "   // %s", g->requires.at[i].from);
         buf_putc(to, '\n');
     }
-    free(needed);
-    free(p.number);
+    heap_free(needed);
+    heap_free(p.number);
 }

@@ -16,7 +16,7 @@ typedef struct Collect { const Graph *g; GValues *out; } Collect;
 static bool keep(GValue *v, const GTensor *t) {
     if (v->tensor.data) return true;                         // two inputs of the same values are one node
     v->tensor = *t;
-    v->tensor.data = malloc(t->bytes + 1);
+    v->tensor.data = heap_try(t->bytes + 1);
     if (v->tensor.data) memcpy(v->tensor.data, t->data, t->bytes);
     return v->tensor.data != NULL;
 }
@@ -30,8 +30,8 @@ static bool see(void *ctx, const Node *n, const GTensor *value) {
 
 bool graph_values(Graph *g, const GTensor *in, GValues *out, Buf *err) {
     char why[512] = "there is not enough memory for the values of the program";
-    GTensor *results = calloc(g->outputs.n + 1, sizeof *results);
-    *out = (GValues){calloc(g->written.n + 1, sizeof *out->at), (int)g->written.n};
+    GTensor *results = heap_try_zeroed(g->outputs.n + 1, sizeof *results);
+    *out = (GValues){heap_try_zeroed(g->written.n + 1, sizeof *out->at), (int)g->written.n};
     Collect c = {g, out};
     for (uint32_t i = 0; i < g->written.n && out->at; i++) {
         GNamed w = g->written.at[i];
@@ -42,7 +42,7 @@ bool graph_values(Graph *g, const GTensor *in, GValues *out, Buf *err) {
         see(&c, g->outputs.at[i].node, &results[i]);
         g_tensor_free(&results[i]);
     }
-    free(results);
+    heap_free(results);
     if (ok) return true;
     buf_puts(err, why);
     graph_values_free(out);
@@ -51,6 +51,6 @@ bool graph_values(Graph *g, const GTensor *in, GValues *out, Buf *err) {
 
 void graph_values_free(GValues *v) {
     for (int i = 0; i < v->n && v->at; i++) g_tensor_free(&v->at[i].tensor);
-    free(v->at);
+    heap_free(v->at);
     *v = (GValues){0};
 }

@@ -44,19 +44,8 @@ struct Arena {
     size_t next_size;
 };
 
-static void out_of_memory(size_t size) {
-    fprintf(stderr, "tkc: out of memory (%zu bytes asked)\n", size);
-    abort();
-}
-
-void *checked_alloc(size_t size) {
-    void *p = calloc(1, size ? size : 1);
-    if (!p) out_of_memory(size);
-    return p;
-}
-
 Arena *arena_new(void) {
-    Arena *a = checked_alloc(sizeof *a);
+    Arena *a = heap_alloc(sizeof *a);
     a->next_size = FIRST_CHUNK;
     return a;
 }
@@ -72,19 +61,18 @@ static void chunk_drop(Arena *a) {
     a->top = c->older;
     a->held -= c->size;
     UNPOISON(c->data, c->size);
-    free(c);
+    heap_free(c);
 }
 
 void arena_free(Arena *a) {
     if (!a) return;
     while (a->top) chunk_drop(a);
-    free(a);
+    heap_free(a);
 }
 
 static void chunk_add(Arena *a, size_t need) {
     size_t size = need > a->next_size ? need : a->next_size;
-    Chunk *c = calloc(1, sizeof(Chunk) + size);
-    if (!c) out_of_memory(size);
+    Chunk *c = heap_alloc(sizeof(Chunk) + size);
     c->older = a->top;
     c->size = size;
     a->top = c;
@@ -94,7 +82,7 @@ static void chunk_add(Arena *a, size_t need) {
 }
 
 void *arena_alloc(Arena *a, size_t size) {
-    if (size > SIZE_MAX / 2) out_of_memory(size);
+    if (size > SIZE_MAX / 2) heap_give_up(size);
     size_t take = ((size ? size : 1) + ALIGN - 1) / ALIGN * ALIGN + GAP;
     if (!a->top || a->top->size - a->top->used < take) chunk_add(a, take);
     unsigned char *p = a->top->data + a->top->used;
@@ -122,7 +110,7 @@ size_t arena_bytes(const Arena *a) {
 }
 
 void vec_grow(Arena *a, void **at, uint32_t *cap, size_t elem_size) {
-    if (*cap > UINT32_MAX / 2) out_of_memory((size_t)*cap * elem_size);
+    if (*cap > UINT32_MAX / 2) heap_give_up((size_t)*cap * elem_size);
     uint32_t more = *cap ? *cap * 2 : 8;
     void *old;
     memcpy(&old, at, sizeof old);        // *at is really a T *: read and written as bytes

@@ -2,9 +2,13 @@
 //
 //     file_replace   PATH -> its target, through symbolic links -> TARGET.XXXXXX beside it, with TARGET's mode -> renamed
 //     file_open      PATH -> a descriptor of a regular file, or why there is none
+//     file_names     PATH -> what is in a folder, in order
+//
+// Descriptors and mappings are held by the thread's heap (heap.h), so that they end also when memory runs out.
 //
 // A result is written into a file beside the one that is meant, which takes its name when every byte is there. Until then it
-// is noted (temporary.h), so that a signal leaves nothing half-written behind. The new file keeps the mode of the old one, and
+// is noted (temporary.h), so that a signal leaves nothing half-written behind. The bytes are on the disk (fsync) before it does: a
+// machine that stops then has the old file or the new one, and no empty one of the name. The new file keeps the mode of the old one, and
 // where it may its owner; a symbolic link stays a link, and a file that the user may not write stays as it is. What is no
 // regular file (a device, a pipe) has no other beside it and is written in place; so is what a descriptor of this process
 // stands for (/dev/stdout, /dev/fd/3): another file under that name would not be what the descriptor is open on.
@@ -14,6 +18,7 @@
 #include "lang/lang.h"
 #include "lang/temporary.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -55,6 +60,27 @@ static const char *kind_of(mode_t mode) {
                             : "is a device, not a regular file";
 }
 
+static void end_fd(void *of, uint64_t fd) { (void)of; close((int)fd); }
+static void end_map(void *p, uint64_t n)  { munmap(p, n); }
+
+void file_hold(int fd) { heap_hold(end_fd, NULL, (uint64_t)fd); }
+
+void file_close(int fd) {
+    int error = errno;
+    if (fd < 0) return;
+    heap_let_go(end_fd, NULL, (uint64_t)fd);
+    close(fd);
+    errno = error;
+}
+
+void file_hold_map(const void *bytes, size_t n) { heap_hold(end_map, (void *)(uintptr_t)bytes, n); }
+
+void file_unmap_plain(const void *bytes, size_t n) {
+    if (bytes == NULL) return;
+    heap_let_go(end_map, (void *)(uintptr_t)bytes, n);
+    munmap((void *)(uintptr_t)bytes, n);
+}
+
 int file_open(const char *path, FileWants wants, size_t *size, const char **why) {
     // O_NONBLOCK: a pipe without a writer is looked at, not waited for
     int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (wants == FILE_OWN ? O_NOFOLLOW : 0);
@@ -76,6 +102,21 @@ int file_open(const char *path, FileWants wants, size_t *size, const char **why)
         return -1;
     }
     *size = (size_t)st.st_size;
+    file_hold(fd);
+    return fd;
+}
+
+int file_open_any(const char *path, const char **why) {
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), error = errno;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        close(fd);
+        fd = -1;
+        error = EISDIR;
+    }
+    errno = error;
+    *why = fd < 0 ? strerror(error) : NULL;
+    if (fd >= 0) file_hold(fd);
     return fd;
 }
 
@@ -86,8 +127,46 @@ bool file_map_plain(const char *path, const void **bytes, size_t *n, const char 
     void *p = *n ? mmap(NULL, *n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
     if (p == MAP_FAILED) *why = strerror(errno);
     else *bytes = p;
-    close(fd);
+    file_close(fd);
+    if (*bytes) file_hold_map(p, *n);
     return p != MAP_FAILED;
+}
+
+char *file_real(const char *path) {
+    char whole[PATH_MAX];
+    if (realpath(path, whole) == NULL) return NULL;
+    return memcpy(heap_room(strlen(whole) + 1), whole, strlen(whole) + 1);
+}
+
+static void end_folder(void *d, uint64_t none) { (void)none; closedir(d); }
+
+static _Thread_local int (*order_of_sort)(const char *, const char *);     // of the sort that runs: qsort takes no context
+static int compare_names(const void *a, const void *b) { return order_of_sort(*(char *const *)a, *(char *const *)b); }
+
+char **file_names(const char *path, int (*order)(const char *a, const char *b)) {
+    DIR *d = opendir(path);
+    Buf  text = {0};
+    size_t n = 0;
+    if (d == NULL) return NULL;
+    heap_hold(end_folder, d, 0);
+    errno = 0;
+    for (const struct dirent *e; (e = readdir(d)) != NULL; errno = 0) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        buf_add(&text, e->d_name, strlen(e->d_name) + 1);
+        n++;
+    }
+    int error = errno;
+    heap_let_go(end_folder, d, 0);
+    closedir(d);
+    char **names = error ? NULL : heap_room((n + 1) * sizeof *names + text.n), *at = names ? (char *)(names + n + 1) : NULL;
+    if (names && n) memcpy(at, text.p, text.n);
+    for (size_t i = 0; names && i < n; i++, at += strlen(at) + 1) names[i] = at;
+    if (names) names[n] = NULL;
+    order_of_sort = order;
+    if (names && n) qsort(names, n, sizeof *names, compare_names);
+    buf_free(&text);
+    errno = error;
+    return names;
 }
 
 // ---- writing -------------------------------------------------------------------------------------
@@ -105,8 +184,10 @@ static char *folder_of(const char *path, const char **name) {
     Buf head = {0};
     *name = slash ? slash + 1 : path;
     buf_add(&head, slash ? path : ".", slash == NULL || slash == path ? 1 : (size_t)(slash - path));
-    char *whole = realpath(head.p, NULL);
+    char *whole = file_real(head.p);
+    int error = errno;
     buf_free(&head);
+    errno = error;
     return whole;
 }
 
@@ -138,7 +219,9 @@ static bool target_of(const char *path, Buf *to, int *fd) {
         Buf joined = {0};
         if (n > 0 && next[0] != '/') buf_printf(&joined, "%s/", folder);
         if (n > 0) buf_add(&joined, next, (size_t)n);
-        free(folder);
+        int error = errno;
+        heap_free(folder);
+        errno = error;
         if (n <= 0) return buf_free(&joined), *fd >= 0;
         buf_free(to);
         *to = joined;
@@ -170,6 +253,25 @@ static bool take_mode(int fd, const struct stat *old) {
     return fchmod(fd, old->st_mode & 0777) == 0;
 }
 
+// On the disk; what has no such thing (a file system of memory, of a server) is as good as there.
+static bool sync_to_disk(int fd) { return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP; }
+
+// The name, too. What is there is whole in any case, so that this one may fail.
+static void sync_folder(const char *path) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    if (n >= sizeof folder) return;
+    memcpy(folder, slash == NULL ? "." : path, n);
+    folder[n] = '\0';
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = errno;
+    if (fd >= 0) {
+        (void)!fsync(fd);
+        close(fd);
+    }
+    errno = error;
+}
+
 // Into a file beside `path`, which is no link, and renamed. `old`: what is there, or NULL.
 static bool replace(const char *path, const struct stat *old, const FilePart *part, int nparts) {
     Buf beside = {0};
@@ -179,9 +281,10 @@ static bool replace(const char *path, const struct stat *old, const FilePart *pa
     int  note = fd >= 0 ? temporary_note(beside.p) : -1;
     temporary_release(was);
     errno = error;
-    bool ok = put_all(fd, part, nparts) && take_mode(fd, old);
+    bool ok = put_all(fd, part, nparts) && take_mode(fd, old) && sync_to_disk(fd);
     ok = close_after(fd, ok) && rename(beside.p, path) == 0;
     error = errno;
+    if (ok) sync_folder(path);
     if (!ok && fd >= 0) unlink(beside.p);
     temporary_forget(note);
     buf_free(&beside);

@@ -1,6 +1,7 @@
 // lang: the nouns of the whole project, in reading order. Every other folder reads this first.
 //
-//   arena.c    memory by lifetime           text.c    strings, interned symbols, builders
+//   heap.c     memory by owner (heap.h)     arena.c   memory by lifetime
+//   file.c     files (file.h)               text.c    strings, interned symbols, builders
 //   source.c   files, spans, line:column    diag.c    errors: collect, sort, print (diag_rich.c draws them)
 //   elem.c     element types                ast.c     walk and dump of the syntax tree (ast.h)
 //   number.c   exact small floats (number.h)
@@ -14,18 +15,18 @@
 #include <stdio.h>
 
 #include "lang/dtypes.h"
+#include "lang/heap.h"
 
 // ---- arena.c -------------------------------------------------------------------------------------
 // Chunked bump allocation; nothing is freed but by mark/reset or as a whole. Memory comes zeroed.
 
-void *checked_alloc(size_t size);           // outside of any arena: zeroed, to be freed; aborts when out of memory
 typedef struct Arena Arena;
 typedef struct ArenaMark { void *chunk; size_t used; } ArenaMark;
 
 Arena    *arena_new(void);
 Arena    *arena_sized(size_t first);        // whose first chunk has so many bytes
 void      arena_free(Arena *a);
-void     *arena_alloc(Arena *a, size_t size);            // 16-byte aligned, zeroed; aborts when out of memory
+void     *arena_alloc(Arena *a, size_t size);            // 16-byte aligned, zeroed; gives up without memory (heap.h)
 ArenaMark arena_mark(Arena *a);
 void      arena_reset(Arena *a, ArenaMark m);
 size_t    arena_bytes(const Arena *a);                   // held from the system

@@ -22,7 +22,7 @@ const Limit limit_table[LIMIT_COUNT] = {
 };
 
 static int64_t current[LIMIT_COUNT];
-static char   *complaint;                               // said of TKC_LIMITS
+static char    complaint[512];                          // said of TKC_LIMITS
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int find(const char *name, size_t n) {
@@ -83,12 +83,24 @@ bool limits_parse(const char *text, int64_t to[LIMIT_COUNT], Buf *err) {
     return true;
 }
 
-static void read_environment(void) {
+static void read_now(void *none) {
     Buf err = {0};
+    (void)none;
     if (!limits_parse(getenv("TKC_LIMITS"), current, &err)) {
         limits_parse(NULL, current, NULL);
-        complaint = err.p;
+        snprintf(complaint, sizeof complaint, "%s", err.p);
     }
+    buf_free(&err);
+}
+
+// It is for all threads and whoever asks first: nothing of it is the asker's, and nothing gives up through pthread_once.
+static void read_environment(void) {
+    Heap own = {0};
+    if (!heap_run(&own, read_now, NULL)) {
+        limits_parse(NULL, current, NULL);
+        snprintf(complaint, sizeof complaint, "out of memory");
+    }
+    heap_drop(&own);
 }
 
 int64_t limit_of(LimitId id) {
@@ -98,7 +110,7 @@ int64_t limit_of(LimitId id) {
 
 const char *limits_wrong(void) {
     pthread_once(&once, read_environment);
-    return complaint;
+    return *complaint ? complaint : NULL;
 }
 
 static int64_t enough(LimitId id, int64_t wanted) {            // a little more, in two digits

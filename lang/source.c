@@ -21,12 +21,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_SOURCE = 1 << 30 };       // far below the 4 GiB of offsets that all files share
 
 Session *session_new(void) {
-    Session *s = calloc(1, sizeof *s);
-    if (!s) { fprintf(stderr, "tkc: out of memory\n"); abort(); }
+    Session *s = heap_alloc(sizeof *s);
     s->arena = arena_new();
     s->next_base = 1;
     return s;
@@ -35,7 +35,7 @@ Session *session_new(void) {
 void session_free(Session *s) {
     if (!s) return;
     arena_free(s->arena);
-    free(s);
+    heap_free(s);
 }
 
 Arena *session_arena(Session *s) {
@@ -56,14 +56,15 @@ Source *source_add(Session *s, const char *path, const char *text, size_t n) {
     return &f->pub;
 }
 
-static bool read_all(FILE *in, Buf *text) {
+static bool read_all(int fd, Buf *text) {
     char block[1 << 16];
-    size_t got;
-    while ((got = fread(block, 1, sizeof block, in)) > 0) {
-        buf_add(text, block, got);
+    for (ssize_t got; (got = read(fd, block, sizeof block)) != 0;) {
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return false;
+        buf_add(text, block, (size_t)got);
         if ((int64_t)text->n > limit_of(LIMIT_source_bytes)) { errno = EFBIG; return false; }
     }
-    return !ferror(in);
+    return true;
 }
 
 Source *source_std(Session *s, const char *path) {
@@ -91,25 +92,15 @@ const char *std_nearest(const char *name) {
 }
 
 // What a file names is opened only if it is a regular file; what a user names may be a pipe or a terminal, too.
-static FILE *open_imported(const char *path, const char **why) {
+static int open_source(const char *path, bool imported, const char **why) {
     size_t size;
-    int fd = file_open(path, FILE_PLAIN, &size, why);
-    return fd >= 0 ? fdopen(fd, "rb") : NULL;
-}
-
-static FILE *open_named(const char *path, const char **why) {
-    struct stat st;
-    bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    FILE *in = folder ? NULL : fopen(path, "rbe");
-    if (folder) errno = EISDIR;
-    if (in == NULL) *why = strerror(errno ? errno : EIO);
-    return in;
+    return imported ? file_open(path, FILE_PLAIN, &size, why) : file_open_any(path, why);
 }
 
 // Before anything is read: a sparse file of many gigabytes costs nothing to make.
-static bool small(Arena *a, FILE *in, const char **why) {
+static bool small(Arena *a, int in, const char **why) {
     struct stat st;
-    if (fstat(fileno(in), &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= limit_of(LIMIT_source_bytes)) return true;
+    if (fstat(in, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= limit_of(LIMIT_source_bytes)) return true;
     Buf words = {0};
     limit_words(LIMIT_source_bytes, st.st_size, &words);
     *why = arena_printf(a, "%s", words.p);
@@ -121,18 +112,18 @@ static Source *read_from(Session *s, const char *path, bool imported, char **err
     bool standard = !imported && strcmp(path, "-") == 0;
     const char *why = NULL;
     errno = 0;
-    FILE *in = standard ? stdin : imported ? open_imported(path, &why) : open_named(path, &why);
+    int in = standard ? STDIN_FILENO : open_source(path, imported, &why);
 
     Buf text = {0};
     Source *src = NULL;
-    if (!in && errno == ENOENT && (src = source_std(s, path)) != NULL) return src;
-    if (in && small(s->arena, in, &why) && read_all(in, &text)) src = source_add(s, standard ? "<stdin>" : path, text.p ? text.p : "", text.n);
+    if (in < 0 && errno == ENOENT && (src = source_std(s, path)) != NULL) return src;
+    if (in >= 0 && small(s->arena, in, &why) && read_all(in, &text)) src = source_add(s, standard ? "<stdin>" : path, text.p ? text.p : "", text.n);
     else if (error) {
         const char *near = errno == ENOENT && strncmp(path, "std/", 4) == 0 ? std_nearest(path + 4) : NULL;
         *error = arena_printf(s->arena, "%s: %s", path, why ? why : strerror(errno ? errno : EIO));
         if (near) *error = arena_printf(s->arena, "%s; did you mean std/%.*s?", *error, (int)strcspn(near, "."), near);
     }
-    if (in && !standard) fclose(in);
+    if (!standard) file_close(in);
     buf_free(&text);
     return src;
 }

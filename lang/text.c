@@ -12,7 +12,7 @@
 #include <string.h>
 
 void buf_free(Buf *b) {
-    free(b->p);
+    heap_free(b->p);
     *b = (Buf){0};
 }
 
@@ -20,9 +20,7 @@ static void buf_room(Buf *b, size_t more) {
     if (b->p && b->cap - b->n > more) return;
     size_t cap = b->cap ? b->cap : 64;
     while (cap - b->n <= more) cap *= 2;
-    char *p = realloc(b->p, cap);
-    if (!p) { fprintf(stderr, "tkc: out of memory (%zu bytes asked)\n", cap); abort(); }
-    b->p = p;
+    b->p = heap_resize(b->p, cap);
     b->cap = cap;
     b->p[b->n] = 0;
 }

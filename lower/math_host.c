@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/heap.h"
 #include "lang/number.h"
 
 enum {
@@ -316,10 +317,9 @@ static void run(MathFn fn, MathMode mode, MathType type, const void *x, const vo
     Host h = {
         .base  = {.fconst = host_fconst, .iconst = host_iconst, .op = host_op, .rarely = host_rarely,
                   .repeat = host_repeat},
-        .pool  = malloc(VALUES * lanes * 8),
+        .pool  = heap_room(VALUES * lanes * 8),
         .nudge = nudge,
     };
-    if (!h.pool) abort();
     for (size_t done = 0; done < n; done += lanes) {
         h.lanes = n - done < lanes ? n - done : lanes;
         h.used = 0;
@@ -329,7 +329,7 @@ static void run(MathFn fn, MathMode mode, MathType type, const void *x, const vo
         const void *r = math_build(&h.base, fn, type, mode, a, y ? b : NULL);
         memcpy((char *)out + done * size, r, h.lanes * size);
     }
-    free(h.pool);
+    heap_free(h.pool);
 }
 
 void math_host_nudged_f32(MathFn fn, MathMode mode, const float *x, const float *y, float *out,

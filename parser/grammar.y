@@ -37,6 +37,10 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define malloc  heap_room            // of the parser's stack, which grows
+#define realloc heap_resize
+#define free    heap_free
 }
 
 %token NAME INT FLOAT STRING TRUE FALSE.

@@ -170,8 +170,7 @@ Node *parse_file(Session *s, const Source *src) {
     Parser p = {.s = s, .src = src, .tokens = lex(s, src)};
     balance(s, &p.tokens);
     mark_generics(&p.tokens);
-    p.grammar = TkParseAlloc(malloc);
-    if (!p.grammar) ice("out of memory");
+    p.grammar = TkParseAlloc(heap_room);
 
     uint32_t failed = UINT32_MAX;                // the token of the last mistake
     for (uint32_t i = 0; i < p.tokens.n && !p.stop;) {
@@ -192,7 +191,7 @@ Node *parse_file(Session *s, const Source *src) {
             i = give_up(&p, i, again);
         }
     }
-    TkParseFree(p.grammar, free);
+    TkParseFree(p.grammar, heap_free);
     Span whole = {src->base, src->base + src->size};
     if (!p.root || p.stop) p.root = node_new(s, N_file, whole, 0);
     p.root->span = whole;

@@ -9,6 +9,7 @@
 //     ptxas info    : Function properties for scale
 //         0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 //     ptxas info    : Used 12 registers, used 1 barriers, 4096 bytes smem, 376 bytes cmem[0]
+#include "lang/file.h"
 #include "lang/temporary.h"
 #include "ptx/ptx.h"
 
@@ -46,21 +47,21 @@ char *ptxas_path(Arena *a) {
     return program_in(a, usual, strlen(usual));
 }
 
+// Files of a folder of our own: nothing is replaced, and nothing outlives the call.
 static bool write_file(const char *path, const char *text, size_t n) {
-    FILE *f = fopen(path, "wb");
-    if (f == NULL) return false;
-    bool ok = fwrite(text, 1, n, f) == n;
-    return (fclose(f) == 0) && ok;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && file_put(fd, text, n);
+    return (fd < 0 || close(fd) == 0) && ok;
 }
 
 static bool read_file(const char *path, Buf *out) {
-    FILE *f = fopen(path, "rb");
-    if (f == NULL) return false;
-    char block[1 << 14];
-    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) buf_add(out, block, n);
-    bool ok = !ferror(f);
-    fclose(f);
-    return ok;
+    const void *bytes;
+    const char *why;
+    size_t n;
+    if (!file_map_plain(path, &bytes, &n, &why)) return false;
+    buf_add(out, bytes, n);                              // empty, too
+    file_unmap_plain(bytes, n);
+    return true;
 }
 
 // The program's exit status; -1 when it could not be started or died (`err` has the words).
@@ -106,7 +107,19 @@ static Str first_error(const Buf *log) {
     return (Str){at, strcspn(at, "\n")};
 }
 
-typedef struct Work { char *folder, *ptx, *cubin, *said; } Work;
+typedef struct Work {
+    char *folder, *ptx, *cubin, *said;
+    int   note[4];                       // of these
+} Work;
+
+static void end_work(void *work, uint64_t none) {
+    const Work *w = work;
+    const char *const files[] = {w->ptx, w->cubin, w->said};
+    (void)none;
+    for (int i = 0; i < 3; i++) unlink(files[i]);
+    rmdir(w->folder);
+    for (int i = 0; i < 4; i++) temporary_forget(w->note[i]);
+}
 
 static bool assemble(const Work *w, char *ptxas, const char *text, size_t n, const Target *t, Arena *a, Buf *cubin,
                      Buf *log, Buf *err) {
@@ -117,13 +130,17 @@ static bool assemble(const Work *w, char *ptxas, const char *text, size_t n, con
     char *argv[] = {ptxas, "-v", arena_printf(a, "-arch=%s", t->name), w->ptx, "-o", w->cubin, NULL};
     int status = run(argv, w->said, err);
     Buf said = {0};
-    read_file(w->said, &said);
-    if (log != NULL && said.n > 0) buf_add(log, said.p, said.n);
+    bool told = read_file(w->said, &said);
+    if (status == 0 && !told) {
+        buf_printf(err, "%s: %s", w->said, strerror(errno));
+        return false;
+    }
+    if (log != NULL && told) buf_add(log, said.p, said.n);
     bool ok = status == 0 && read_file(w->cubin, cubin);
     if (!ok && err->n == 0) {
         Str line = first_error(&said);
         if (status != 0) buf_printf(err, "%s failed with status %d: %.*s", ptxas, status, (int)line.n, line.p);
-        else buf_printf(err, "%s left no cubin", ptxas);
+        else buf_printf(err, "%s left no cubin: %s", ptxas, strerror(errno));
     }
     buf_free(&said);
     return ok;
@@ -142,26 +159,24 @@ bool cubin_make(Arena *a, const char *ptx, size_t n, const Target *t, CubinDrive
     }
     const char *tmp = getenv("TMPDIR");
     if (tmp == NULL || *tmp == '\0') tmp = "/tmp";
-    Work w = {.folder = arena_printf(a, "%s/tkc-XXXXXX", tmp)};
+    Work *w = NEW(a, Work);
+    w->folder = arena_printf(a, "%s/tkc-XXXXXX", tmp);
+    char *const part[] = {w->ptx = arena_printf(a, "%s/kernel.ptx", w->folder), w->cubin = arena_printf(a, "%s/kernel.cubin", w->folder),
+                          w->said = arena_printf(a, "%s/ptxas.log", w->folder)};
     sigset_t was = temporary_hold();
-    bool made = mkdtemp(w.folder) != NULL;
-    int why = errno, folder = made ? temporary_note(w.folder) : -1;
+    bool made = mkdtemp(w->folder) != NULL;
+    int why = errno;
+    for (int i = 0; made && i < 3; i++) memcpy(part[i], w->folder, strlen(w->folder));
+    for (int i = 0; i < 4; i++) w->note[i] = made ? temporary_note(i < 3 ? part[i] : w->folder) : -1;
     temporary_release(was);
     if (!made) {
         buf_printf(err, "no folder for temporary files in %s: %s", tmp, strerror(why));
         return false;
     }
-    w.ptx = arena_printf(a, "%s/kernel.ptx", w.folder);
-    w.cubin = arena_printf(a, "%s/kernel.cubin", w.folder);
-    w.said = arena_printf(a, "%s/ptxas.log", w.folder);
-    char *const parts[] = {w.ptx, w.cubin, w.said};
-    int note[3];
-    for (int i = 0; i < 3; i++) note[i] = temporary_note(parts[i]);
-    bool ok = assemble(&w, ptxas, ptx, n, t, a, cubin, log, err);
-    for (int i = 0; i < 3; i++) unlink(parts[i]);
-    rmdir(w.folder);
-    for (int i = 0; i < 3; i++) temporary_forget(note[i]);
-    temporary_forget(folder);
+    heap_hold(end_work, w, 0);
+    bool ok = assemble(w, ptxas, ptx, n, t, a, cubin, log, err);
+    heap_let_go(end_work, w, 0);
+    end_work(w, 0);
     return ok;
 }
 

@@ -160,9 +160,9 @@ void ptx_cut(LLVMModuleRef module) {
             int n = instructions(b, LONG);
             if (n <= LONG) continue;
             if (c == NULL) {
-                c = checked_alloc(sizeof *c);
+                c = heap_alloc(sizeof *c);
                 c->C = LLVMGetModuleContext(module);
-                c->B = LLVMCreateBuilderInContext(c->C);
+                c->B = ptx_builder(c->C);
             }
             LLVMBasicBlockRef first = LLVMGetPreviousBasicBlock(b);
             cut_block(c, b, instructions(b, INT32_MAX - 1));
@@ -171,6 +171,6 @@ void ptx_cut(LLVMModuleRef module) {
                 own_operands(c, p);
         }
     }
-    if (c != NULL) LLVMDisposeBuilder(c->B);
-    free(c);
+    if (c != NULL) ptx_builder_end(c->B);
+    heap_free(c);
 }

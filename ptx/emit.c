@@ -43,6 +43,7 @@ struct PtxUnit {
     int64_t              too_many;     // instructions of `large`: more than opt.most
     LLVMValueRef         large;
     bool                 failed;       // LLVM reported an error
+    bool                 no_memory;    // for its words
     bool                 abandoned;    // LLVM would have ended the process: nothing of it may be touched
 };
 
@@ -55,9 +56,18 @@ extern void LLVMInitializeNVPTXAsmPrinter(void);
 static _Thread_local jmp_buf *fatal_return;
 static _Thread_local PtxUnit *fatal_unit;
 
+typedef struct Problem { PtxUnit *u; const char *words; } Problem;
+
+static void add_problem(void *problem) {
+    const Problem *p = problem;
+    Buf *to = &p->u->problems;
+    buf_puts(to, p->words);
+    if (to->n > 0 && to->p[to->n - 1] != '\n') buf_putc(to, '\n');
+}
+
+// LLVM may be on the stack: nothing gives up through it.
 static void problem(PtxUnit *u, const char *words) {
-    buf_puts(&u->problems, words);
-    if (u->problems.n > 0 && u->problems.p[u->problems.n - 1] != '\n') buf_putc(&u->problems, '\n');
+    if (!heap_run(heap_here(), add_problem, &(Problem){u, words})) u->no_memory = true;
 }
 
 static void on_fatal(const char *reason) {
@@ -77,8 +87,14 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *unit) {
 }
 
 static LLVMTargetRef nvptx;
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER, layout_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// A child of fork has the locks as they were: no thread that is not there any more may have held them.
+static void before_fork(void) { pthread_mutex_lock(&idle_lock), pthread_mutex_lock(&layout_lock); }
+static void after_fork(void)  { pthread_mutex_unlock(&layout_lock), pthread_mutex_unlock(&idle_lock); }
 
 static void start(void) {
+    pthread_atfork(before_fork, after_fork, after_fork);
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
@@ -112,7 +128,15 @@ typedef struct Machine {
 } Machine;
 
 static Machine *idle;
-static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// Machines are nobody's: the next unit, of whichever program, takes one that is idle.
+static Machine *machine_new(void) {
+    Heap *here = heap_use(NULL);
+    Machine *m = heap_try_zeroed(1, sizeof *m);
+    heap_use(here);
+    if (m == NULL) heap_give_up(sizeof *m);
+    return m;
+}
 
 static Machine *machine_get(const PtxUnit *u) {
     Machine **at = &idle, *m;
@@ -125,7 +149,7 @@ static Machine *machine_get(const PtxUnit *u) {
     if (m != NULL) return m;
     char features[16];
     snprintf(features, sizeof features, "+ptx%d", u->opt.ptx_version);
-    m = checked_alloc(sizeof *m);
+    m = machine_new();
     *m = (Machine){.target = u->target, .level = u->opt.level, .ptx_version = u->opt.ptx_version};
     m->at = LLVMCreateTargetMachine(nvptx, triple, u->target->name, features, (LLVMCodeGenOptLevel)u->opt.level,
                                     LLVMRelocDefault, LLVMCodeModelDefault);
@@ -140,14 +164,23 @@ static void machine_put(Machine *m) {
     pthread_mutex_unlock(&idle_lock);
 }
 
+static void end_unit(void *unit, uint64_t none) {
+    PtxUnit *u = unit;
+    (void)none;
+    if (u->abandoned) return;
+    if (u->module != NULL) LLVMDisposeModule(u->module);
+    LLVMContextDispose(u->context);
+}
+
 static PtxUnit *unit_new(const Target *t, const PtxOptions *opt) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start);
-    PtxUnit *u = checked_alloc(sizeof *u);
+    PtxUnit *u = heap_alloc(sizeof *u);
     u->target = t;
     if (opt != NULL) u->opt = *opt;
     ptx_need(u, t->ptx);
     u->context = LLVMContextCreate();
+    heap_hold(end_unit, u, 0);
     LLVMContextSetDiagnosticHandler(u->context, on_diagnostic, u);
     return u;
 }
@@ -155,16 +188,15 @@ static PtxUnit *unit_new(const Target *t, const PtxOptions *opt) {
 // The data layout, which is that of every target, as text.
 static const char *layout_of(const PtxUnit *u) {
     static char *layout;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
+    Machine *m = machine_get(u);
+    pthread_mutex_lock(&layout_lock);
     if (layout == NULL) {
-        Machine *m = machine_get(u);
         LLVMTargetDataRef data = LLVMCreateTargetDataLayout(m->at);
         layout = LLVMCopyStringRepOfTargetData(data);
         LLVMDisposeTargetData(data);
-        machine_put(m);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&layout_lock);
+    machine_put(m);
     return layout;
 }
 
@@ -180,19 +212,40 @@ PtxUnit *ptx_open(const Target *t, const PtxOptions *opt) {
     return u;
 }
 
+static void end_words(void *words, uint64_t none) { (void)none; LLVMDisposeMessage(words); }
+
+static void take_words(Buf *to, char *words) {
+    heap_hold(end_words, words, 0);
+    buf_puts(to, words);
+    heap_let_go(end_words, words, 0);
+    LLVMDisposeMessage(words);
+}
+
 PtxUnit *ptx_open_text(const Target *t, const PtxOptions *opt, const char *text, size_t n, Buf *err) {
     PtxUnit *u = unit_new(t, opt);
     LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, n, "text");
     LLVMModuleRef module = NULL;
     char *words = NULL;
     if (LLVMParseIRInContext(u->context, buffer, &module, &words)) {     // takes the buffer
-        buf_puts(err, words);
-        LLVMDisposeMessage(words);
+        take_words(err, words);
         ptx_close(u);
         return NULL;
     }
     adopt(u, module);
     return u;
+}
+
+static void end_builder(void *b, uint64_t none) { (void)none; LLVMDisposeBuilder(b); }
+
+LLVMBuilderRef ptx_builder(LLVMContextRef context) {
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(context);
+    heap_hold(end_builder, b, 0);
+    return b;
+}
+
+void ptx_builder_end(LLVMBuilderRef b) {
+    heap_let_go(end_builder, b, 0);
+    LLVMDisposeBuilder(b);
 }
 
 LLVMContextRef ptx_context(const PtxUnit *u) { return u->context; }
@@ -231,6 +284,8 @@ static void add_text(Buf *ptx, const char *text, size_t n) {
     buf_add(ptx, text, (size_t)(end - text));
 }
 
+static void end_text(void *text, uint64_t none) { (void)none; LLVMDisposeMemoryBuffer(text); }
+
 static bool generate(PtxUnit *u, Buf *ptx) {
     LLVMMemoryBufferRef text = NULL;
     char *words = NULL;
@@ -242,7 +297,9 @@ static bool generate(PtxUnit *u, Buf *ptx) {
         LLVMDisposeMessage(words);
         return false;
     }
+    heap_hold(end_text, text, 0);
     add_text(ptx, LLVMGetBufferStart(text), LLVMGetBufferSize(text));
+    heap_let_go(end_text, text, 0);
     LLVMDisposeMemoryBuffer(text);
     return true;
 }
@@ -275,9 +332,7 @@ static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
     ptx_cut(u->module);
     t = lap(u, "llvm tidy", t);
     if (llvm != NULL) {
-        char *text = LLVMPrintModuleToString(u->module);
-        buf_puts(llvm, text);
-        LLVMDisposeMessage(text);
+        take_words(llvm, LLVMPrintModuleToString(u->module));
         t = lap(u, "llvm text", t);
     }
     if (ptx != NULL) {
@@ -289,24 +344,29 @@ static bool finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
 
 bool ptx_finish(PtxUnit *u, Buf *llvm, Buf *ptx) {
     jmp_buf back;
+    volatile bool ok = false;
     jmp_buf *outer_return = fatal_return;
     PtxUnit *outer_unit = fatal_unit;
     fatal_return = &back;
     fatal_unit = u;
-    volatile bool ok = false;
-    if (setjmp(back) == 0) ok = finish(u, llvm, ptx);
-    else u->abandoned = true;
+    // the guard ends here, however LLVM comes back
+    HeapGuard guard HEAP_GUARDED = {.heap = heap_here()};
+    if (setjmp(back) == 0) {
+        heap_enter(&guard);
+        if (setjmp(guard.back) == 0) ok = finish(u, llvm, ptx);
+        else u->no_memory = true;
+    } else u->abandoned = true;
+    heap_leave(&guard);
     fatal_return = outer_return;
     fatal_unit = outer_unit;
+    if (u->no_memory) heap_give_up(0);
     return ok && !u->abandoned;
 }
 
 void ptx_close(PtxUnit *u) {
     if (u == NULL) return;
-    if (!u->abandoned) {
-        if (u->module != NULL) LLVMDisposeModule(u->module);
-        LLVMContextDispose(u->context);
-    }
+    heap_let_go(end_unit, u, 0);
+    end_unit(u, 0);
     buf_free(&u->problems);
-    free(u);
+    heap_free(u);
 }

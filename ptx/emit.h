@@ -40,6 +40,9 @@ int64_t        ptx_too_many(const PtxUnit *u, const char **function);
 const char    *ptx_problems(const PtxUnit *u);             // lines of what LLVM reported; "" if nothing
 void           ptx_close(PtxUnit *u);
 
+// LLVM's builder of instructions, which the thread's heap holds until its end.
+LLVMBuilderRef ptx_builder(LLVMContextRef context);
+void           ptx_builder_end(LLVMBuilderRef b);
 void           ptx_tidy(LLVMModuleRef module);
 void           ptx_cut(LLVMModuleRef module);              // after it: very long blocks in pieces (ptx/cut.c)
 

@@ -520,7 +520,7 @@ void ptx_tidy(LLVMModuleRef module) {
               .convergent = LLVMGetEnumAttributeKindForName("convergent", 10)};
     t.arena = arena_new();
     t.layout = LLVMGetModuleDataLayout(module);
-    t.B = LLVMCreateBuilderInContext(LLVMGetModuleContext(module));
+    t.B = ptx_builder(LLVMGetModuleContext(module));
     for (Value f = LLVMGetFirstFunction(module); f != NULL; f = LLVMGetNextFunction(f)) t.nfunctions++;
     for (Value f = LLVMGetFirstFunction(module); f != NULL; f = LLVMGetNextFunction(f)) {
         if (LLVMIsDeclaration(f)) continue;
@@ -532,6 +532,6 @@ void ptx_tidy(LLVMModuleRef module) {
         for (int i = t.nblocks - 1; i >= 0; i--) backward(&t, i);
         for (int i = 0; i < t.nblocks; i++) index_apart(&t, t.block[i].at);
     }
-    LLVMDisposeBuilder(t.B);
+    ptx_builder_end(t.B);
     arena_free(t.arena);
 }

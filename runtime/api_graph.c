@@ -70,9 +70,9 @@ static bool fixed_size(const tkc_size *size, OnnxSize *out, Buf *err) {
 }
 
 static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *o, Buf *err) {
-    GTensor   *in = checked_alloc(sizeof *in * ((size_t)o->nknown + 1));
-    OnnxGiven *given = checked_alloc(sizeof *given * ((size_t)o->nknown + 1));
-    OnnxSize  *fixed = checked_alloc(sizeof *fixed * ((size_t)o->nfixed + 1));
+    GTensor   *in = heap_alloc(sizeof *in * ((size_t)o->nknown + 1));
+    OnnxGiven *given = heap_alloc(sizeof *given * ((size_t)o->nknown + 1));
+    OnnxSize  *fixed = heap_alloc(sizeof *fixed * ((size_t)o->nfixed + 1));
     OnnxImport how = {.given = given,
                       .ngiven = o->nknown,
                       .fixed = fixed,
@@ -100,9 +100,9 @@ static bool open_model(tkc_graph *g, const char *path, const tkc_graph_options *
     g->runtime = g->program.runtime;
     g->exec = g->program.exec;
     g->stages = g->program.stages;
-    free(in);
-    free(given);
-    free(fixed);
+    heap_free(in);
+    heap_free(given);
+    heap_free(fixed);
     return fine;
 }
 
@@ -121,10 +121,19 @@ static bool open_file(tkc_graph *g, const char *path, const tkc_graph_options *o
     return g->exec != NULL;
 }
 
+static tkc_status load(tkc_graph *g, bool model, const char *path, const tkc_graph_options *o) {
+    Buf err = {0};
+    API_CALL(call);
+    api_own(&call, &g->heap, NULL);
+    g->arena = arena_new();
+    if (!(model ? open_model : open_file)(g, path, o, &err)) return api_failed(TKC_BAD_SOURCE, &err);
+    describe_ports(g);
+    return TKC_OK;
+}
+
 tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_options *options, tkc_graph **out) {
     static const tkc_graph_options plain;
     const tkc_graph_options *o = options ? options : &plain;
-    Buf err = {0};
     API_NEEDS(out);
     *out = NULL;
     API_NEEDS(ctx);
@@ -137,22 +146,21 @@ tkc_status tkc_graph_load(tkc_context *ctx, const char *path, const tkc_graph_op
     if (o->nfixed < 0 || o->nfixed > MAX_GRAPH_DIMS) return api_refused("tkc_graph_load: `nfixed` is %d; 0 to %d can be", o->nfixed, MAX_GRAPH_DIMS);
     if (o->nknown && !o->known) return api_refused("tkc_graph_load: `known` is NULL");
     if (o->nfixed && !o->fixed) return api_refused("tkc_graph_load: `fixed` is NULL");
-    tkc_graph *g = checked_alloc(sizeof *g);
-    *g = (tkc_graph){.ctx = ctx, .arena = arena_new()};
+    tkc_graph *g = heap_try_zeroed(1, sizeof *g);
+    if (!g) return api_out_of_memory(NULL);
+    g->ctx = ctx;
     pthread_mutex_init(&g->lock, NULL);
-    if (!(model ? open_model : open_file)(g, path, o, &err)) {
-        tkc_graph_free(g);
-        return api_failed(TKC_BAD_SOURCE, &err);
-    }
-    describe_ports(g);
-    *out = g;
-    return TKC_OK;
+    tkc_status status = load(g, model, path, o);
+    if (status) tkc_graph_free(g);
+    else *out = g;
+    return status;
 }
 
-void tkc_graph_free(tkc_graph *g) {
-    if (!g) return;
+static tkc_status close_graph(tkc_graph *g) {
+    API_CALL(call);
+    if (!api_own(&call, &g->heap, NULL)) return TKC_OK;
     for (int i = 0; i < MAX_GRAPH_PARAMS; i++)
-        if (g->place[i].address) g->ctx->device->ops->free(g->ctx->device, g->place[i].address);
+        if (g->place[i].address) device_free(g->ctx->device, g->place[i].address);
     if (g->model) {
         g->program.device = NULL;                                      // the context's
         program_close(&g->program);
@@ -163,8 +171,15 @@ void tkc_graph_free(tkc_graph *g) {
         if (g->session) session_free(g->session);
     }
     arena_free(g->arena);
+    return TKC_OK;
+}
+
+void tkc_graph_free(tkc_graph *g) {
+    if (!g) return;
+    close_graph(g);
+    heap_end(&g->heap);
     pthread_mutex_destroy(&g->lock);
-    free(g);
+    heap_free(g);
 }
 
 int tkc_graph_ports(const tkc_graph *g) { return g ? g->nports : 0; }
@@ -230,12 +245,14 @@ tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs) {
     API_COUNT(nargs);
     if (nargs > g->nports) return api_refused("%d arguments, but the graph has %d inputs and outputs", nargs, g->nports);
     API_NEEDS_ALL(args, nargs);
+    API_CALL(call);
+    if (!api_own(&call, &g->heap, &g->lock)) return api_broken("graph");
     if (g->stages) {
         tkc_status status = api_stages_sizes(g, args, nargs, &err);
         return status ? api_failed(status, &err) : TKC_OK;
     }
-    BindArg *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
-    Bound   *b = checked_alloc(sizeof *b);
+    BindArg *bind = heap_alloc(sizeof *bind * ((size_t)g->nports + 1));
+    Bound   *b = heap_alloc(sizeof *b);
     for (int i = 0; i < nargs; i++) {                                  // their type and shape are what is asked for
         const tkc_port *port = NULL;
         for (int k = 0; k < g->nports; k++)
@@ -251,8 +268,8 @@ tkc_status tkc_graph_sizes(tkc_graph *g, tkc_arg *args, int nargs) {
         a->tensor.rank = g->ports[p].rank;
         memcpy(a->tensor.dims, bind[p].dim, sizeof *bind[p].dim * (size_t)a->tensor.rank);
     }
-    free(bind);
-    free(b);
+    heap_free(bind);
+    heap_free(b);
     return fine ? TKC_OK : api_failed(TKC_BAD_ARGUMENT, &err);
 }
 
@@ -273,8 +290,8 @@ static bool copy_in(tkc_graph *g, const tkc_arg *args, int nargs, BindArg *bind,
         uint64_t bytes = bind_extent(&bind[p]);
         Place   *place = &g->place[p];
         if (!place->address || place->bytes < bytes) {
-            if (place->address) d->ops->free(d, place->address);
-            *place = (Place){d->ops->alloc(d, bytes, g->ports[p].name, err), bytes};
+            if (place->address) device_free(d, place->address);
+            *place = (Place){device_alloc(d, bytes, g->ports[p].name, err), bytes};
             if (!place->address) return false;
         }
         bind[p].address = place->address;
@@ -293,18 +310,18 @@ static bool copy_out(tkc_graph *g, const tkc_arg *args, int nargs, const BindArg
     return true;
 }
 
-static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream, ProfileText *profile) {
+static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream, ApiCall *call, ProfileText *profile) {
     Buf        err = {0};
+    if (!api_own(call, &g->heap, &g->lock)) return api_broken("graph");
     bool       copies = false;
     RunControl ctl = {.stream = stream, .profile = profile};
     if (g->stages) {
         tkc_status status = api_stages_run(g, args, nargs, &ctl, &err);
         return status ? api_failed(status, &err) : TKC_OK;
     }
-    BindArg   *bind = checked_alloc(sizeof *bind * ((size_t)g->nports + 1));
+    BindArg   *bind = heap_alloc(sizeof *bind * ((size_t)g->nports + 1));
     for (int i = 0; i < nargs; i++) copies |= on_host(g, &args[i]);
     ctl.no_wait = !copies && !profile;
-    pthread_mutex_lock(&g->lock);
     int        from = diag_count(g->session);
     tkc_status status = describe_args(g, args, nargs, false, bind, &err) ? TKC_OK : TKC_BAD_ARGUMENT;
     if (!status && !copy_in(g, args, nargs, bind, &err)) status = TKC_DEVICE_ERROR;
@@ -314,8 +331,7 @@ static tkc_status run(tkc_graph *g, const tkc_arg *args, int nargs, void *stream
         if (api_diagnostics(g->session, from, &err)) status = TKC_BAD_SOURCE;
     }
     if (!status && copies && !copy_out(g, args, nargs, bind, &err)) status = TKC_DEVICE_ERROR;
-    pthread_mutex_unlock(&g->lock);
-    free(bind);
+    heap_free(bind);
     return status ? api_failed(status, &err) : TKC_OK;
 }
 
@@ -324,7 +340,8 @@ tkc_status tkc_graph_run(tkc_graph *g, const tkc_arg *args, int nargs, void *str
     API_COUNT(nargs);
     if (nargs > g->nports) return api_refused("%d arguments, but the graph has %d inputs and outputs", nargs, g->nports);
     API_NEEDS_ALL(args, nargs);
-    return run(g, args, nargs, stream, NULL);
+    API_CALL(call);
+    return run(g, args, nargs, stream, &call, NULL);
 }
 
 tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_profile_form form, char **text) {
@@ -337,16 +354,16 @@ tkc_status tkc_graph_profile(tkc_graph *g, const tkc_arg *args, int nargs, tkc_p
     API_NEEDS_ALL(args, nargs);
     if (form < TKC_PROFILE_TABLE || form > TKC_PROFILE_HTML)
         return api_refused("there is no form %d of profiles", (int)form);
-    pthread_mutex_lock(&g->ctx->timing);
-    tkc_status status = run(g, args, nargs, NULL, &p);
-    pthread_mutex_unlock(&g->ctx->timing);
+    API_CALL(call);
+    api_lock(&call, &g->ctx->timing);
+    tkc_status status = run(g, args, nargs, NULL, &call, &p);
     const Buf *chosen = form == TKC_PROFILE_TABLE ? &p.table : form == TKC_PROFILE_TRACE ? &p.trace : &p.page;
-    if (!status) *text = copy_text(chosen->p ? chosen->p : "", chosen->n);
+    if (!status) heap_release(*text = copy_text(chosen->p ? chosen->p : "", chosen->n));
     profile_free(&p);
     return status;
 }
 
-void tkc_text_free(char *text) { free(text); }
+void tkc_text_free(char *text) { heap_free(text); }
 
 void tkc_graph_stats_get(tkc_graph *g, tkc_graph_stats *out) {
     if (!out) return;

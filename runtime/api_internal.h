@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 struct tkc_context {
+    Heap            heap;                  // of the device
     Device         *device;
     bool            early;                 // tkc_options.early
     pthread_mutex_t timing;                // marks of the device are for one thread
@@ -18,6 +19,7 @@ typedef struct KnownChoice KnownChoice;    // instances by what was asked for (a
 
 struct tkc_program {
     tkc_context    *ctx;
+    Heap            heap;                  // of all below, and of its launches
     pthread_mutex_t lock;                  // over all below: sema, tile IR and the runtime's cache
     Session        *session;
     SemaFile       *file;                  // NULL: of compiled kernels
@@ -31,6 +33,7 @@ typedef struct Place { uint64_t address, bytes; } Place;    // on the device, of
 
 struct tkc_graph {
     tkc_context     *ctx;
+    Heap             heap;                 // of all below
     pthread_mutex_t  lock;
     OnnxModel       *model;                // or NULL; the weights are read from its memory
     ModelProgram     program;              // of a model
@@ -44,6 +47,27 @@ struct tkc_graph {
     Arena           *arena;                // texts of ports
 };
 
+// A call of tkc.h. What it needs for itself is of its own heap; what it makes or changes is the owner's, from api_own on. When
+// memory runs out the call returns from API_CALL: its locks are released, its heap is dropped, the owner is broken.
+typedef struct ApiCall {
+    HeapGuard        guard;
+    Heap             own;
+    Heap            *owner;                // or NULL
+    pthread_mutex_t *lock[2];              // that it holds, in the order in which they came
+} ApiCall;
+
+#define API_CALL(c) API_CALL_OR(c, return api_out_of_memory(&c))
+#define API_CALL_OR(c, otherwise)                                                                                      \
+    ApiCall c __attribute__((cleanup(api_leave))) = {.lock = {NULL, NULL}};                                            \
+    c.guard.heap = &c.own;                                                                                             \
+    if (heap_enter(&c.guard) || setjmp(c.guard.back)) otherwise
+void       api_lock(ApiCall *c, pthread_mutex_t *lock);
+void       api_unlock(ApiCall *c);                                     // the last one
+bool       api_own(ApiCall *c, Heap *owner, pthread_mutex_t *lock);    // lock: of the owner, or NULL. False: it is broken
+void       api_disown(ApiCall *c);                                     // with the lock that api_own took
+void       api_leave(ApiCall *c);
+tkc_status api_out_of_memory(ApiCall *c);                              // NULL: before the call began
+tkc_status api_broken(const char *what);                               // "program": memory ran out in it before
 tkc_status api_failed(tkc_status status, Buf *err);                    // keeps the words for tkc_error and frees them
 tkc_status api_refused(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    // TKC_BAD_ARGUMENT with words
 // What has to be there; in functions of tkc.h.

@@ -140,7 +140,7 @@ void api_describe(const tkc_arg *a, BindArg *b) {
 // What the arguments say of dimensions and element types.
 int api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out, Buf *err) {
     static char there;
-    RunArg *spec = checked_alloc(sizeof *spec * (size_t)(nargs + 1));
+    RunArg *spec = heap_alloc(sizeof *spec * (size_t)(nargs + 1));
     int n = -1;
     for (int i = 0; i < nargs; i++) {
         if (!api_check_arg(&args[i], err)) goto end;
@@ -154,7 +154,7 @@ int api_infer(const Node *kernel, const tkc_arg *args, int nargs, SemaValue *out
     }
     n = infer_values(kernel, spec, nargs, out, API_MAX_VALUES, err);
 end:
-    free(spec);
+    heap_free(spec);
     return n;
 }
 
@@ -189,7 +189,7 @@ static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, 
     bool fine = runtime_choose(p->runtime, (InstanceOf){p->file, kernel, set, nset, known, nknown},
                                &runtime_options(p->runtime)->compile, &choice);
     if (api_diagnostics(p->session, from, err) || !fine) { buf_free(&key); return NULL; }
-    KnownChoice *c = checked_alloc(sizeof *c);
+    KnownChoice *c = heap_alloc(sizeof *c);
     *c = (KnownChoice){p->choices, key.p, choice};
     p->choices = c;
     return &c->choice;
@@ -198,8 +198,8 @@ static const Choice *choose(tkc_program *p, const Node *kernel, SemaValue *set, 
 void api_forget_choices(tkc_program *prog) {
     for (KnownChoice *c = prog->choices, *next; c; c = next) {
         next = c->next;
-        free(c->key);
-        free(c);
+        heap_free(c->key);
+        heap_free(c);
     }
     prog->choices = NULL;
 }
@@ -245,7 +245,7 @@ static bool make_room(tkc_launch *l, const LaunchInfo *info, Buf *err) {
         const LaunchParam *want = &info->params[p];
         h->back = param_written(want);
         h->filled = want->kind != PK_TENSOR || want->mode != PM_OUT || has_gaps(&l->args[p]);
-        l->args[p].address = l->device->ops->alloc(l->device, h->bytes, want->name->s, err);
+        l->args[p].address = device_alloc(l->device, h->bytes, want->name->s, err);
         if (!l->args[p].address) { h->copied = false; return false; }
     }
     return true;
@@ -253,7 +253,7 @@ static bool make_room(tkc_launch *l, const LaunchInfo *info, Buf *err) {
 
 static void free_room(tkc_launch *l) {
     for (int p = 0; p < l->nargs; p++) {
-        if (l->host[p].copied && l->args[p].address) l->device->ops->free(l->device, l->args[p].address);
+        if (l->host[p].copied && l->args[p].address) device_free(l->device, l->args[p].address);
         l->args[p].address = 0;
     }
 }
@@ -317,7 +317,7 @@ static tkc_status make_ready(tkc_launch *l, Bound *b, DeviceKernel *code, Prepar
 
 // Under the program's lock. What the launch had before stays until all is well.
 static tkc_status bind(tkc_launch *l, Buf *err) {
-    Bound       *b = checked_alloc(sizeof *b);
+    Bound       *b = heap_alloc(sizeof *b);
     DeviceKernel code = {0};
     Prepared     prepared = {0};
     tkc_status   status = TKC_OK;
@@ -333,7 +333,7 @@ static tkc_status bind(tkc_launch *l, Buf *err) {
         l->prepared.launch.kernel = &l->code;
         for (int p = 0; p < l->nargs; p++) l->decides[p] = l->args[p].scalar && decides(l->bound.info, p);
     }
-    free(b);
+    heap_free(b);
     return status;
 }
 
@@ -399,6 +399,12 @@ static tkc_status from_made(tkc_launch *l, const char *kernel, int nvalues, cons
     return TKC_BAD_ARGUMENT;
 }
 
+static void free_launch(tkc_launch *l) {
+    prepared_free(l->device, &l->prepared);
+    free_room(l);
+    heap_free(l);
+}
+
 tkc_status tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *values, int nvalues, const tkc_arg *args,
                        int nargs, tkc_launch **out) {
     Buf err = {0};
@@ -408,23 +414,26 @@ tkc_status tkc_prepare(tkc_program *prog, const char *kernel, const tkc_value *v
     API_NEEDS_ALL(values, nvalues);
     API_NEEDS_ALL(args, nargs);
     API_COUNTS(nvalues, nargs);
-    tkc_launch *l = checked_alloc(sizeof *l);
+    API_CALL(call);
+    if (!api_own(&call, &prog->heap, &prog->lock)) return api_broken("program");
+    tkc_launch *l = heap_alloc(sizeof *l);
     *l = (tkc_launch){.prog = prog, .device = prog->ctx->device};
-    pthread_mutex_lock(&prog->lock);
     tkc_status status = prog->file ? from_source(l, kernel, values, nvalues, args, nargs, &err)
                                    : from_made(l, kernel, nvalues, args, nargs, &err);
-    pthread_mutex_unlock(&prog->lock);
-    if (status) { tkc_launch_free(l); return api_failed(status, &err); }
-    *out = l;
+    if (status) free_launch(l);
+    else *out = l;
+    return status ? api_failed(status, &err) : TKC_OK;
+}
+
+// Of a program that is broken, too: the launch was whole before.
+static tkc_status free_whole(tkc_launch *l) {
+    API_CALL(call);
+    heap_use(&l->prog->heap);
+    free_launch(l);
     return TKC_OK;
 }
 
-void tkc_launch_free(tkc_launch *l) {
-    if (!l) return;
-    prepared_free(l->device, &l->prepared);
-    free_room(l);
-    free(l);
-}
+void tkc_launch_free(tkc_launch *l) { if (l) free_whole(l); }
 
 // ---- other data ----------------------------------------------------------------------------------
 
@@ -439,12 +448,14 @@ static int param_of(const tkc_launch *l, const char *name, bool scalar) {
 static tkc_status changed(tkc_launch *l, int p, const BindArg *before, bool anew) {
     Buf err = {0};
     tkc_status status = TKC_OK;
+    API_CALL_OR(call, { l->args[p] = *before; return api_out_of_memory(&call); });
+    if (!api_own(&call, &l->prog->heap, anew ? &l->prog->lock : NULL)) {
+        l->args[p] = *before;
+        return api_broken("program");
+    }
     l->bound.args = l->args;
-    if (anew) {
-        pthread_mutex_lock(&l->prog->lock);
-        status = bind(l, &err);
-        pthread_mutex_unlock(&l->prog->lock);
-    } else if (l->args[p].scalar ? !bind_scalar(l->bound.info, l->args, p, &l->bound, &err)
+    if (anew) status = bind(l, &err);
+    else if (l->args[p].scalar ? !bind_scalar(l->bound.info, l->args, p, &l->bound, &err)
                                  : !bind_overlap(&l->bound, &err))
         status = TKC_BAD_ARGUMENT;
     else if (l->prepared.storage && !prepared_patch(l->device, &l->bound, &l->prepared, p, &err)) status = TKC_DEVICE_ERROR;
@@ -487,7 +498,7 @@ tkc_status tkc_set_float(tkc_launch *l, const char *name, double value) { API_NE
 
 // ---- running -------------------------------------------------------------------------------------
 
-static bool on_device(tkc_launch *l, void *stream, Buf *err) {
+static bool on_device(tkc_launch *l, void *stream, ApiCall *call, Buf *err) {
     Device *d = l->device;
     if (d->ops->runs_ptx) {
         if (l->prepared.empty) return true;
@@ -496,9 +507,9 @@ static bool on_device(tkc_launch *l, void *stream, Buf *err) {
     }
     static const RunControl plain;
     EvalOptions opt = {0};
-    pthread_mutex_lock(&l->prog->lock);
+    if (!api_own(call, &l->prog->heap, &l->prog->lock)) heap_give_up(0);
     bool fine = eval_kernel(l->prog->runtime, l->compiled, l->built, l->args, l->bound.dims, &plain, &opt, err);
-    pthread_mutex_unlock(&l->prog->lock);
+    api_disown(call);
     return fine;
 }
 
@@ -517,9 +528,10 @@ static bool copy(tkc_launch *l, bool back, Buf *err) {
 tkc_status tkc_run(tkc_launch *l, void *stream) {
     Buf  err = {0};
     API_NEEDS_AS(l, "launch");
-    bool fine = l->copies ? copy(l, false, &err) && on_device(l, stream, &err) &&
+    API_CALL(call);
+    bool fine = l->copies ? copy(l, false, &err) && on_device(l, stream, &call, &err) &&
                                 l->device->ops->sync(l->device, &err) && copy(l, true, &err)
-                          : on_device(l, stream, &err);
+                          : on_device(l, stream, &call, &err);
     return fine ? TKC_OK : api_failed(TKC_DEVICE_ERROR, &err);
 }
 
@@ -534,19 +546,20 @@ tkc_status tkc_time(tkc_launch *l, int rounds, double *microseconds) {
     if (rounds < 1 || rounds > MAX_ROUNDS) return api_refused("%d rounds; 1 to %d can be", rounds, MAX_ROUNDS);
     Device *d = l->device;
     Buf     err = {0};
-    double *us = checked_alloc(sizeof *us * (size_t)rounds);
+    API_CALL(call);
+    double *us = heap_alloc(sizeof *us * (size_t)rounds);
     bool    fine = !l->copies || copy(l, false, &err);
-    for (int i = 0; fine && i < WARM_UP; i++) fine = on_device(l, NULL, &err);
-    pthread_mutex_lock(&l->prog->ctx->timing);
+    for (int i = 0; fine && i < WARM_UP; i++) fine = on_device(l, NULL, &call, &err);
+    api_lock(&call, &l->prog->ctx->timing);
     for (int i = 0; fine && i < rounds; i++)
-        fine = d->ops->mark(d, 0, &err) && on_device(l, NULL, &err) && d->ops->mark(d, 1, &err) &&
+        fine = d->ops->mark(d, 0, &err) && on_device(l, NULL, &call, &err) && d->ops->mark(d, 1, &err) &&
                d->ops->between(d, 0, 1, &us[i], &err);
-    pthread_mutex_unlock(&l->prog->ctx->timing);
+    api_unlock(&call);
     fine = fine && d->ops->sync(d, &err) && (!l->copies || copy(l, true, &err));
     if (fine) {
         qsort(us, (size_t)rounds, sizeof *us, by_size);
         *microseconds = us[rounds / 2];
     }
-    free(us);
+    heap_free(us);
     return fine ? TKC_OK : api_failed(TKC_DEVICE_ERROR, &err);
 }

@@ -60,8 +60,8 @@ static bool take_inputs(const tkc_graph *g, const tkc_arg *args, int nargs, bool
 tkc_status api_stages_sizes(tkc_graph *g, tkc_arg *args, int nargs, Buf *err) {
     int  n = inputs_of(g);
     char why[512] = "", some = 0;
-    StageTensor *given = checked_alloc(sizeof *given * (size_t)(n + 1));
-    GTensor     *in = checked_alloc(sizeof *in * (size_t)(n + 1));
+    StageTensor *given = heap_alloc(sizeof *given * (size_t)(n + 1));
+    GTensor     *in = heap_alloc(sizeof *in * (size_t)(n + 1));
     for (int i = n; i < g->nports; i++) {
         tkc_arg *a = (tkc_arg *)(uintptr_t)api_port_arg(g, args, nargs, i);
         if (a) a->tensor = (tkc_tensor){.data = a->tensor.data, .memory = a->tensor.memory, .dtype = g->ports[i].dtype, .rank = g->ports[i].rank};
@@ -79,8 +79,8 @@ tkc_status api_stages_sizes(tkc_graph *g, tkc_arg *args, int nargs, Buf *err) {
         for (int d = 0; d < a->tensor.rank && fine; d++) a->tensor.dims[d] = dim[d];
     }
     if (why[0]) buf_puts(err, why);
-    free(in);
-    free(given);
+    heap_free(in);
+    heap_free(given);
     return fine ? TKC_OK : TKC_BAD_ARGUMENT;
 }
 
@@ -100,8 +100,7 @@ static bool take_outputs(const tkc_graph *g, const tkc_arg *args, int nargs, Sta
 }
 
 tkc_status api_stages_run(tkc_graph *g, const tkc_arg *args, int nargs, const RunControl *ctl, Buf *err) {
-    StageTensor *in = checked_alloc(sizeof *in * (size_t)(g->nports + 1)), *out = in + inputs_of(g);
-    pthread_mutex_lock(&g->lock);
+    StageTensor *in = heap_alloc(sizeof *in * (size_t)(g->nports + 1)), *out = in + inputs_of(g);
     int        from = diag_count(g->session);
     bool       fine = take_inputs(g, args, nargs, false, in, err) && take_outputs(g, args, nargs, out, err);
     tkc_status status = fine ? TKC_OK : TKC_BAD_ARGUMENT;
@@ -110,27 +109,26 @@ tkc_status api_stages_run(tkc_graph *g, const tkc_arg *args, int nargs, const Ru
         status = why == GRAPH_ARGUMENTS ? TKC_BAD_ARGUMENT : why == GRAPH_DEVICE ? TKC_DEVICE_ERROR : TKC_OK;
         if (api_diagnostics(g->session, from, err)) status = TKC_BAD_SOURCE;
     }
-    pthread_mutex_unlock(&g->lock);
-    free(in);
+    heap_free(in);
     return status;
 }
 
 tkc_status tkc_graph_result(tkc_graph *g, const char *output, tkc_memory memory, tkc_tensor *out) {
-    Buf err = {0};
-    int port = -1;
-    StageTensor t;
     API_NEEDS(out);
     *out = (tkc_tensor){0};
     API_NEEDS_AS(g, "graph");
     API_NEEDS(output);
     if (memory != TKC_HOST && memory != TKC_DEVICE) return api_refused("tkc_graph_result: `memory` is %d", (int)memory);
+    API_CALL(call);
+    Buf err = {0};
+    int port = -1;
+    StageTensor t;
     for (int p = 0; p < g->nports; p++)
         if (g->ports[p].mode == TKC_OUT && strcmp(g->ports[p].name, output) == 0) port = p;
     if (port < 0) return api_refused("the graph has no output `%s`", output);
     if (!g->stages) return api_refused("`%s` is where the caller wanted it: only what a run finds the size of is asked for", output);
-    pthread_mutex_lock(&g->lock);
+    if (!api_own(&call, &g->heap, &g->lock)) return api_broken("graph");
     bool fine = stages_result(g->stages, port - inputs_of(g), memory == TKC_DEVICE, &t, &err);
-    pthread_mutex_unlock(&g->lock);
     if (!fine) return api_failed(TKC_DEVICE_ERROR, &err);
     *out = (tkc_tensor){.data = memory == TKC_DEVICE ? (void *)(uintptr_t)t.address : t.data, .memory = memory, .dtype = g->ports[port].dtype, .rank = t.rank};
     memcpy(out->dims, t.dim, sizeof *t.dim * (size_t)t.rank);

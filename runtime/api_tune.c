@@ -31,9 +31,6 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
     SemaValue  set[API_MAX_VALUES], known[API_MAX_VALUES];
     TuneArg    list[MAX_PARAMS] = {0};
     TuneResult result = {0};
-    Buf        err = {0};
-    int        nknown = -1;
-    tkc_status status = TKC_BAD_ARGUMENT;
     if (out) *out = (tkc_tuning){0};
     API_NEEDS(prog);
     API_NEEDS_ALL(values, nvalues);
@@ -41,7 +38,11 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
     API_COUNTS(nvalues, nargs);
     if (most < 0) return api_refused("at most %d candidates cannot be measured", most);
     if (!prog->file) return api_refused("the program is compiled: nothing of it is left open");
-    pthread_mutex_lock(&prog->lock);
+    API_CALL(call);
+    Buf        err = {0};
+    int        nknown = -1;
+    tkc_status status = TKC_BAD_ARGUMENT;
+    if (!api_own(&call, &prog->heap, &prog->lock)) return api_broken("program");
     int from = diag_count(prog->session);
     const Node *node = api_kernel(prog, kernel, &err);
     bool fine = node && api_values(node, values, nvalues, set, &err);
@@ -50,10 +51,10 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
         api_keep_names(prog, set, nvalues);
         api_keep_names(prog, known, nknown);
         arguments(args, nargs, list);
-        pthread_mutex_lock(&prog->ctx->timing);
+        api_lock(&call, &prog->ctx->timing);
         fine = tune_kernel(prog->runtime, (InstanceOf){prog->file, node, set, nvalues, known, nknown}, list, nargs,
                            &(TuneOptions){.most = most}, &result, &err);
-        pthread_mutex_unlock(&prog->ctx->timing);
+        api_unlock(&call);
         if (fine) status = TKC_OK;
         else if (api_diagnostics(prog->session, from, &err)) status = TKC_BAD_SOURCE;
         else status = TKC_DEVICE_ERROR;
@@ -63,6 +64,5 @@ tkc_status tkc_tune(tkc_program *prog, const char *kernel, const tkc_value *valu
         if (out) found(prog, &result, out);
     }
     tune_result_free(&result);
-    pthread_mutex_unlock(&prog->lock);
     return status ? api_failed(status, &err) : TKC_OK;
 }

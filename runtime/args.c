@@ -182,8 +182,8 @@ bool arg_parse(const char *text, int position, uint64_t seed, RunArg *out, Buf *
 }
 
 void arg_free(RunArg *a) {
-    free(a->name);
-    free(a->spec);
+    heap_free(a->name);
+    heap_free(a->spec);
     tensor_free(&a->tensor);
     *a = (RunArg){0};
 }

@@ -29,8 +29,8 @@ void assembler_open(Assembler *a, const Target *t) {
 }
 
 void assembler_close(Assembler *a) {
-    free(a->ptxas);
-    free(a->identity);
+    heap_free(a->ptxas);
+    heap_free(a->identity);
     *a = (Assembler){0};
 }
 

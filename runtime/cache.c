@@ -107,17 +107,20 @@ static bool make_folder(const char *path) {
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-// `below`: "" or MEASURED, whose folder is made where that is wanted.
+// `below`: "" or MEASURED, whose folder is made where that is wanted. For file_close.
 static int folder_open(const char *below, bool make) {
     Buf path = {0};
     int fd = -1;
     if (cache_folder(&path) && (!make || make_folder(path.p))) fd = own_folder(AT_FDCWD, path.p, 0);
     buf_free(&path);
-    if (fd < 0 || !*below) return fd;
-    if (make) mkdirat(fd, below, 0700);
-    int in = own_folder(fd, below, O_NOFOLLOW);
-    close(fd);
-    return in;
+    if (fd >= 0 && *below) {
+        if (make) mkdirat(fd, below, 0700);
+        int in = own_folder(fd, below, O_NOFOLLOW);
+        close(fd);
+        fd = in;
+    }
+    if (fd >= 0) file_hold(fd);
+    return fd;
 }
 
 bool cache_refused(void) {
@@ -157,7 +160,7 @@ static bool read_file(int fd, Head *h, char **rest) {
     if (fstat(fd, &st) || st.st_size < (off_t)sizeof *h || (uint64_t)st.st_size > most || !file_get(fd, h, sizeof *h)) return false;
     uint64_t size = (uint64_t)st.st_size - sizeof *h;
     if (memcmp(h->magic, magic, sizeof magic) || h->key > size || h->bytes != size - h->key) return false;
-    *rest = malloc(size + 1);
+    *rest = heap_try(size + 1);
     return *rest && file_get(fd, *rest, size) && checksum(*rest, h->key, *rest + h->key, h->bytes) == h->checksum;
 }
 
@@ -170,13 +173,11 @@ bool cache_get(const Buf *key, Buf *out) {
     bool  whole = fd >= 0 && read_file(fd, &h, &rest);
     bool  hit = whole && h.key == key->n && memcmp(rest, key->p, key->n) == 0;
     if (fd >= 0 && !whole) unlinkat(folder, name.p, 0);
-    if (hit) {
-        futimens(fd, NULL);
-        buf_add(out, rest + h.key, h.bytes);
-    }
+    if (hit) futimens(fd, NULL);
     if (fd >= 0) close(fd);
-    if (folder >= 0) close(folder);
-    free(rest);
+    file_close(folder);
+    if (hit) buf_add(out, rest + h.key, h.bytes);
+    heap_free(rest);
     buf_free(&name);
     return hit;
 }
@@ -186,11 +187,14 @@ bool cache_get(const Buf *key, Buf *out) {
 typedef struct Entry { char *name; uint64_t bytes; struct timespec used; bool unfinished; } Entry;
 typedef struct Listing { int folder; Entry *at; int n, cap; uint64_t bytes; } Listing;
 
+static void end_stream(void *d, uint64_t none) { (void)none; closedir(d); }
+
 static void list_files(Listing *l, const char *below) {
     l->folder = folder_open(below, false);
     int  again = l->folder >= 0 ? openat(l->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     DIR *d = again >= 0 ? fdopendir(again) : NULL;
     if (again >= 0 && !d) close(again);
+    if (d) heap_hold(end_stream, d, 0);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         bool unfinished = strncmp(e->d_name, UNFINISHED, strlen(UNFINISHED)) == 0;
         struct stat st;
@@ -198,22 +202,25 @@ static void list_files(Listing *l, const char *below) {
             !S_ISREG(st.st_mode))
             continue;
         if (l->n == l->cap) {
-            Entry *more = checked_alloc(sizeof *more * (size_t)(2 * l->cap + 64));
+            Entry *more = heap_alloc(sizeof *more * (size_t)(2 * l->cap + 64));
             if (l->n) memcpy(more, l->at, sizeof *more * (size_t)l->n);
-            free(l->at);
+            heap_free(l->at);
             l->at = more;
             l->cap = 2 * l->cap + 64;
         }
         l->at[l->n++] = (Entry){copy_text(e->d_name, strlen(e->d_name)), (uint64_t)st.st_size, st.st_mtim, unfinished};
         l->bytes += (uint64_t)st.st_size;
     }
-    if (d) closedir(d);
+    if (d) {
+        heap_let_go(end_stream, d, 0);
+        closedir(d);
+    }
 }
 
 static void listing_free(Listing *l) {
-    for (int i = 0; i < l->n; i++) free(l->at[i].name);
-    free(l->at);
-    if (l->folder >= 0) close(l->folder);
+    for (int i = 0; i < l->n; i++) heap_free(l->at[i].name);
+    heap_free(l->at);
+    file_close(l->folder);
 }
 
 static int by_age(const void *x, const void *y) {
@@ -262,7 +269,7 @@ void cache_put(const Buf *key, const Buf *bytes) {
         if (!fine) unlinkat(folder, temp.p, 0);
         else if (looks(&name, bytes->n)) keep_bound();
     }
-    if (folder >= 0) close(folder);
+    file_close(folder);
     buf_free(&name);
     buf_free(&temp);
 }
@@ -292,14 +299,14 @@ int cache_clear(void) {
     int n = clear("") + clear(MEASURED), folder = folder_open("", false);
     if (folder >= 0) {
         unlinkat(folder, MEASURED, AT_REMOVEDIR);
-        close(folder);
+        file_close(folder);
     }
     return n;
 }
 
 bool cache_any_measured(void) {
     int folder = folder_open(MEASURED, false);
-    if (folder >= 0) close(folder);
+    file_close(folder);
     return folder >= 0;
 }
 
@@ -311,14 +318,15 @@ void cache_each_measured(void (*see)(void *ctx, const Buf *bytes), void *ctx) {
         Head  h;
         char *rest = NULL;
         int   fd = l.at[i].unfinished ? -1 : entry_open(l.folder, l.at[i].name);
-        if (fd >= 0 && read_file(fd, &h, &rest)) {
+        bool  whole = fd >= 0 && read_file(fd, &h, &rest);
+        if (fd >= 0) close(fd);
+        if (whole) {
             Buf bytes = {0};
             buf_add(&bytes, rest + h.key, h.bytes);
             see(ctx, &bytes);
             buf_free(&bytes);
         }
-        if (fd >= 0) close(fd);
-        free(rest);
+        heap_free(rest);
     }
     listing_free(&l);
 }

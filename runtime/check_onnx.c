@@ -9,7 +9,8 @@
 #define _GNU_SOURCE // strverscmp: test_data_set_10 after 9
 #include "runtime/internal.h"
 
-#include <dirent.h>
+#include "lang/file.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -137,47 +138,44 @@ static bool run_set(const Check *c, OnnxModel *m, const char *folder, Set *s, co
 
 static bool check_set(const Check *c, OnnxModel *m, const char *folder, const char **out_of_scope, Buf *why) {
     size_t inputs = (size_t)onnx_input_count(m, true) + 1, outputs = (size_t)onnx_output_count(m) + 1;
-    Set s = {checked_alloc(inputs * sizeof *s.in),
-             checked_alloc(outputs * sizeof *s.want),
-             checked_alloc(outputs * sizeof *s.got),
-             checked_alloc(inputs * sizeof *s.given),
+    Set s = {heap_alloc(inputs * sizeof *s.in),
+             heap_alloc(outputs * sizeof *s.want),
+             heap_alloc(outputs * sizeof *s.got),
+             heap_alloc(inputs * sizeof *s.given),
              0,
              0};
     bool ok = run_set(c, m, folder, &s, out_of_scope, why);
     free_tensors(s.in, s.nin < 0 ? -1 - s.nin : s.nin);
     free_tensors(s.want, s.nwant < 0 ? -1 - s.nwant : s.nwant);
     free_tensors(s.got, (int)outputs - 1);
-    free(s.in), free(s.want), free(s.got), free(s.given);
+    heap_free(s.in), heap_free(s.want), heap_free(s.got), heap_free(s.given);
     return ok;
 }
 
 // ---- folders -----------------------------------------------------------------------------------------
-
-static int by_name(const struct dirent **a, const struct dirent **b) { return strverscmp((*a)->d_name, (*b)->d_name); }
-static int visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 static void fail_line(Check *c, const char *path, const char *set, const char *why) {
     print_shown(c->to, "FAIL %s%s%s: %s\n", path, set != NULL ? "/" : "", set != NULL ? set : "", why);
     c->counts.failed++;
 }
 
-static void check_folder(Check *c, const char *path, struct dirent **entry, int n) {
+static void check_folder(Check *c, const char *path, char **entry) {
     Buf why = {0};
-    char *file = NULL;
-    if (asprintf(&file, "%s/model.onnx", path) < 0) abort();
+    Buf file = {0};
+    buf_printf(&file, "%s/model.onnx", path);
     c->folders++;
-    OnnxModel *m = onnx_read(file, &why);
+    OnnxModel *m = onnx_read(file.p, &why);
     const char *unusual = m != NULL ? onnx_unusual_io(m) : NULL;
     int sets = 0;
     bool ok = m != NULL && unusual == NULL;
-    for (int i = 0; i < n && ok; i++) {
-        if (strncmp(entry[i]->d_name, "test_data_set_", 14) != 0) continue;
-        char *set = NULL;
-        if (asprintf(&set, "%s/%s", path, entry[i]->d_name) < 0) abort();
+    for (int i = 0; entry[i] && ok; i++) {
+        if (strncmp(entry[i], "test_data_set_", 14) != 0) continue;
+        Buf set = {0};
+        buf_printf(&set, "%s/%s", path, entry[i]);
         sets++;
-        ok = check_set(c, m, set, &unusual, &why);
-        if (!ok && unusual == NULL) fail_line(c, path, entry[i]->d_name, why.p);
-        free(set);
+        ok = check_set(c, m, set.p, &unusual, &why);
+        if (!ok && unusual == NULL) fail_line(c, path, entry[i], why.p);
+        buf_free(&set);
     }
     if (m == NULL) fail_line(c, path, NULL, why.p);
     else if (unusual != NULL) skip(c, path, unusual);
@@ -189,46 +187,44 @@ static void check_folder(Check *c, const char *path, struct dirent **entry, int 
     fflush(c->to);
     onnx_free(m);
     buf_free(&why);
-    free(file);
+    buf_free(&file);
 }
 
 static void walk(Check *c, const char *path, int depth) {
-    struct dirent **entry;
-    int n = scandir(path, &entry, visible, by_name);
-    if (n < 0) {
+    char **entry = file_names(path, strverscmp);
+    if (entry == NULL) {
         fail_line(c, path, NULL, strerror(errno));
         c->broken = true;
         return;
     }
     bool model = false;
-    for (int i = 0; i < n; i++) model |= strcmp(entry[i]->d_name, "model.onnx") == 0;
-    if (model && (c->opt->filter == NULL || strstr(path, c->opt->filter) != NULL)) check_folder(c, path, entry, n);
-    for (int i = 0; i < n; i++) {
-        char *below = NULL;
+    for (int i = 0; entry[i]; i++) model |= strcmp(entry[i], "model.onnx") == 0;
+    if (model && (c->opt->filter == NULL || strstr(path, c->opt->filter) != NULL)) check_folder(c, path, entry);
+    for (int i = 0; entry[i] && !model && depth < DEEPEST; i++) {
+        Buf below = {0};
         struct stat st;
-        if (asprintf(&below, "%s/%s", path, entry[i]->d_name) < 0) abort();
-        if (!model && depth < DEEPEST && stat(below, &st) == 0 && S_ISDIR(st.st_mode)) walk(c, below, depth + 1);
-        free(below);
-        free(entry[i]);
+        buf_printf(&below, "%s/%s", path, entry[i]);
+        if (entry[i][0] != '.' && stat(below.p, &st) == 0 && S_ISDIR(st.st_mode)) walk(c, below.p, depth + 1);
+        buf_free(&below);
     }
-    free(entry);
+    heap_free(entry);
 }
 
 bool check_onnx(const char *const *paths, int n, const CheckOnnxOptions *opt, TestCounts *counts) {
-    Check *c = checked_alloc(sizeof *c);
+    Check *c = heap_alloc(sizeof *c);
     *c = (Check){.opt = opt, .to = opt->to != NULL ? opt->to : stdout};
     for (int i = 0; i < n; i++) {
         size_t length = strlen(paths[i]);
         while (length > 1 && paths[i][length - 1] == '/') length--;
         char *path = copy_text(paths[i], length);
         walk(c, path, 0);
-        free(path);
+        heap_free(path);
     }
     for (int i = 0; i < c->nskips; i++) {
         print_shown(c->to, "skipped, %s (%d)", c->skips[i].why, c->skips[i].n);
         if (opt->verbose) print_shown(c->to, ":%s", c->skips[i].names.p);
         fputc('\n', c->to);
-        free(c->skips[i].why);
+        heap_free(c->skips[i].why);
         buf_free(&c->skips[i].names);
     }
     if (c->folders == 0 && !c->broken)
@@ -236,6 +232,6 @@ bool check_onnx(const char *const *paths, int n, const CheckOnnxOptions *opt, Te
     fprintf(c->to, "%d passed, %d failed, %d skipped\n", c->counts.passed, c->counts.failed, c->counts.skipped);
     *counts = c->counts;
     bool ok = c->counts.failed == 0 && c->folders > 0 && !c->broken;
-    free(c);
+    heap_free(c);
     return ok;
 }

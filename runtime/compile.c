@@ -61,7 +61,7 @@ struct Runtime {
 };
 
 Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt) {
-    Runtime *rt = checked_alloc(sizeof *rt);
+    Runtime *rt = heap_alloc(sizeof *rt);
     rt->session = s;
     rt->device = dev;
     if (opt) rt->opt = *opt;
@@ -74,7 +74,7 @@ static void forget_fetched(Variant *v) {
     if (!v->fetched) return;
     buf_free(&v->fetched->ptx);
     buf_free(&v->fetched->cubin);
-    free(v->fetched);
+    heap_free(v->fetched);
     v->fetched = NULL;
 }
 
@@ -90,17 +90,17 @@ void runtime_free(Runtime *rt) {
     graph_store_free(rt, rt->graphs);
     graph_choices_free(rt->choices);
     tuned_store_free(rt->tuned);
-    for (Known *x = rt->known, *next; x; x = next) { next = x->next; free(x); }
+    for (Known *x = rt->known, *next; x; x = next) { next = x->next; heap_free(x); }
     for (Compiled *c = rt->cache, *next; c; c = next) {
         next = c->next;
-        for (int i = 0; i < 2; i++) forget_fetched(&c->variant[i]), free(c->variant[i].why);
+        for (int i = 0; i < 2; i++) forget_fetched(&c->variant[i]), heap_free(c->variant[i].why);
         for (int i = 0; i < 2; i++)
             if (c->variant[i].module && (i == 0 || c->variant[1].module != c->variant[0].module))
-                rt->device->ops->unload(rt->device, c->variant[i].module);
-        free(c->key);
-        free(c);
+                device_unload(rt->device, c->variant[i].module);
+        heap_free(c->key);
+        heap_free(c);
     }
-    free(rt);
+    heap_free(rt);
 }
 
 Device  *runtime_device(const Runtime *rt)               { return rt->device; }
@@ -146,7 +146,7 @@ static Compiled *known_instance(const Runtime *rt, const TKernel *k, const Sched
 }
 
 static Compiled *remember(Runtime *rt, const TKernel *k, Compiled *c) {
-    Known *x = checked_alloc(sizeof *x);
+    Known *x = heap_alloc(sizeof *x);
     *x = (Known){rt->known, k, c};
     rt->known = x;
     return c;
@@ -181,7 +181,7 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
     if (fixed & OF_A_GRAPH) buf_puts(&key, "\nearly");
     for (Compiled *c = rt->cache; c; c = c->next)
         if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return remember(rt, k, c); }
-    Compiled *c = checked_alloc(sizeof *c);
+    Compiled *c = heap_alloc(sizeof *c);
     c->key = key.p;
     c->typed = k;
     c->schedule = s;
@@ -236,7 +236,7 @@ Fn *compiled_passes(Runtime *rt, const Compiled *c, bool general, void (*passed)
 
 Compiled *runtime_made(Runtime *rt, const Artifact *a) {
     for (Compiled *c = rt->cache; c; c = c->next) if (c->made == a) return c;
-    Compiled *c = checked_alloc(sizeof *c);
+    Compiled *c = heap_alloc(sizeof *c);
     c->key = copy_text("", 0);
     c->made = a;
     c->next = rt->cache;
@@ -288,7 +288,7 @@ static uint64_t sum_of(const LaunchInfo *info, const Buf *code) {
 static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const Buf *ptx, Buf *err) {
     const Device *d = rt->device;
     Buf log = {0};
-    if (!v->module) v->module = d->ops->load(rt->device, ptx->p, ptx->n, &log, err);
+    if (!v->module) v->module = device_load(rt->device, ptx->p, ptx->n, &log, err);
     buf_free(&log);
     if (!v->module || !d->ops->find(rt->device, v->module, info->entry, &v->kernel, err)) return false;
     v->info = info;
@@ -299,18 +299,18 @@ static bool load_variant(Runtime *rt, Variant *v, const LaunchInfo *info, const 
 // The launcher puts as many parameters, each as large, as the code reads: else it would read what follows them.
 static bool takes_slots(Device *d, const LaunchInfo *info, const DeviceKernel *k, Buf *err) {
     if (!d->ops->takes) return true;
-    uint32_t *size = checked_alloc(sizeof *size * ((size_t)info->nslots + 1));
+    uint32_t *size = heap_alloc(sizeof *size * ((size_t)info->nslots + 1));
     for (int i = 0; i < info->nslots; i++) size[i] = info->slots[i].size;
     bool fine = d->ops->takes(d, k, size, info->nslots);
     if (!fine) buf_printf(err, "the code of `%s` takes other machine parameters than the file says", info->entry);
-    free(size);
+    heap_free(size);
     return fine;
 }
 
 static bool load_checked(Runtime *rt, Variant *v, const LaunchInfo *info, const Buf *code, Buf *err) {
     bool fine = load_variant(rt, v, info, code, err) && takes_slots(rt->device, info, &v->kernel, err);
     if (fine) return true;
-    if (v->module) rt->device->ops->unload(rt->device, v->module);
+    device_unload(rt->device, v->module);
     v->module = NULL;
     v->info = NULL;
     return false;
@@ -380,26 +380,21 @@ static void load_one(Batch *b, Job *j) {
     Device *d = b->rt->device;
     Buf     refused = {0};
     if (!j->cubin.n && b->making) j->made = assembler_make(&b->assembler, &j->ptx, &j->cubin);
-    if (j->cubin.n) j->v->module = d->ops->load(d, j->cubin.p, j->cubin.n, NULL, &refused);
+    if (j->cubin.n) j->v->module = device_load(d, j->cubin.p, j->cubin.n, NULL, &refused);
     if (refused.n) { atomic_store(&b->assembler.failed, true); j->made = false; }
-    if (!j->v->module) j->v->module = d->ops->load(d, j->ptx.p, j->ptx.n, NULL, &j->err);
+    if (!j->v->module) j->v->module = device_load(d, j->ptx.p, j->ptx.n, NULL, &j->err);
     buf_free(&refused);
 }
 
-static void *load_next(void *batch) {
+static void load_next(void *batch) {
     Batch *b = batch;
     for (int i; (i = atomic_fetch_add(&b->next, 1)) < b->n;)
         if (b->job[i].ptx.n) load_one(b, &b->job[i]);
-    return NULL;
 }
 
 static void load_on_threads(Batch *b) {
-    enum { MAX_THREADS = 16 };
-    pthread_t thread[MAX_THREADS];
-    int n = 0, most = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
-    while (n < most && n < MAX_THREADS && n < b->n - 1 && pthread_create(&thread[n], NULL, load_next, b) == 0) n++;
-    load_next(b);
-    for (int i = 0; i < n; i++) pthread_join(thread[i], NULL);
+    int most = (int)sysconf(_SC_NPROCESSORS_ONLN) - 1;
+    heap_crew(most < b->n - 1 ? most : b->n - 1, load_next, b);
 }
 
 // The assembler is most of the time; it runs on as many threads as there are cores. Machine code that is there is loaded by one: 37
@@ -474,9 +469,9 @@ static void emit_alone(Runtime *rt, Job *j) {
 // The tile IR to PTX, together, and to disk.
 static bool jobs_emit(Batch *b) {
     Runtime *rt = b->rt;
-    Job **todo = checked_alloc(sizeof *todo * ((size_t)b->fresh + 1));
-    Fn  **fn = checked_alloc(sizeof *fn * ((size_t)b->fresh + 1));
-    Buf  *made = checked_alloc(sizeof *made * ((size_t)b->fresh + 1));
+    Job **todo = heap_alloc(sizeof *todo * ((size_t)b->fresh + 1));
+    Fn  **fn = heap_alloc(sizeof *fn * ((size_t)b->fresh + 1));
+    Buf  *made = heap_alloc(sizeof *made * ((size_t)b->fresh + 1));
     int   k = 0;
     CompileOptions opt = rt->opt.compile;
     opt.line_info |= strcmp(rt->device->ops->name, "emu") == 0;
@@ -492,15 +487,15 @@ static bool jobs_emit(Batch *b) {
         j->info = j->fn->launch;
         if (diag_count(rt->session) == b->said) to_disk(rt, j->c, j->general, j->info, &j->ptx);
     }
-    free(todo);
-    free(fn);
-    free(made);
+    heap_free(todo);
+    heap_free(fn);
+    heap_free(made);
     return fine || alone;
 }
 
 // With `why`, one that fails does not stop the others.
 static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int n, Buf *err, Buf *why) {
-    Batch  b = {.rt = rt, .job = checked_alloc(sizeof(Job) * ((size_t)n + 1)), .said = diag_count(rt->session), .each = why != NULL};
+    Batch  b = {.rt = rt, .job = heap_alloc(sizeof(Job) * ((size_t)n + 1)), .said = diag_count(rt->session), .each = why != NULL};
     double start = now_us(), since = start;
     bool   fine = jobs_lower(&b, list, general, n, err, why) && jobs_emit(&b);
     RunStages *stages = rt->opt.stages;
@@ -517,7 +512,7 @@ static bool compile_many(Runtime *rt, Compiled **list, const bool *general, int 
     }
     rt->stats.compiled += b.n;
     rt->stats.ms += (now_us() - start) * 1e-3;
-    free(b.job);
+    heap_free(b.job);
     return fine;
 }
 
@@ -533,7 +528,7 @@ bool compile_fetch(Runtime *rt, Compiled *const *list, int n) {
         if (again) continue;
         f.info = from_disk(rt, list[i], false, &f.ptx);
         all = f.info && (!code || assembler_get(&a, &f.ptx, &f.cubin)) && all;
-        v->fetched = f.info ? checked_alloc(sizeof f) : NULL;
+        v->fetched = f.info ? heap_alloc(sizeof f) : NULL;
         if (f.info) *v->fetched = f;
         else buf_free(&f.ptx);
     }

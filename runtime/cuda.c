@@ -151,13 +151,18 @@ static void cuda_close(Device *d) {
         c->cu.context_release(c->device);
     }
     if (c->library) dlclose(c->library);
-    free(c);
+    heap_free(c);
 }
 
+static void end_cuda(void *c, uint64_t none) { (void)none; cuda_close(c); }
+
 static Device *cuda_open(const DeviceOptions *opt, Buf *err) {
-    Cuda *c = checked_alloc(sizeof *c);
+    Cuda *c = heap_alloc(sizeof *c);
     c->pub.ops = &cuda_ops;
-    if (load_symbols(c, opt->driver ? opt->driver : "libcuda.so.1", err) && find(c, opt, err)) return &c->pub;
+    heap_hold(end_cuda, c, 0);
+    bool fine = load_symbols(c, opt->driver ? opt->driver : "libcuda.so.1", err) && find(c, opt, err);
+    heap_let_go(end_cuda, c, 0);
+    if (fine) return &c->pub;
     cuda_close(&c->pub);
     return NULL;
 }
@@ -214,10 +219,10 @@ static bool cuda_fill(Device *d, uint64_t to, uint64_t bytes, DeviceFill fill, u
     if (fill == FILL_INF && bytes % 2 == 0)
         return cuda_ok_late(c, c->cu.set16(to, seed & 1 ? 0x7c00 : 0x7f80, bytes / 2, NULL), err, "fill memory", NULL);
     uint64_t n = bytes < PIECE ? bytes : PIECE;
-    void    *piece = checked_alloc(n);
+    void    *piece = heap_alloc(n);
     junk_fill(piece, n, fill, seed);
     bool fine = cuda_write(d, to, piece, n, err) && spread(c, to, n, bytes, err);
-    free(piece);
+    heap_free(piece);
     return fine;
 }
 
@@ -236,41 +241,46 @@ static void too_old(const Cuda *c, int version, Buf *err) {
     if (release) buf_printf(err, ": install a driver for CUDA %s or later", release);
 }
 
+static void end_module(void *c, uint64_t m) { ((Cuda *)c)->cu.module_unload(((DeviceModule *)(uintptr_t)m)->module); }
+
 static DeviceModule *cuda_load(Device *d, const char *code, size_t n, Buf *log, Buf *err) {
     Cuda *c = cuda_use(d);
     bool  cubin = n >= 4 && memcmp(code, "\177ELF", 4) == 0;
     int   version = cubin ? 0 : ptx_text_version(code, n);
     if (version && d->ptx_version && version > d->ptx_version) { too_old(c, version, err); return NULL; }
 
-    char *text = copy_text(code, n), *info = checked_alloc(LOG_BYTES), *errors = checked_alloc(LOG_BYTES);
+    char *text = copy_text(code, n), *info = heap_alloc(LOG_BYTES), *errors = heap_alloc(LOG_BYTES);
     enum { OPTIONS = 5 };
     int options[OPTIONS] = {CU_JITOPT_INFO_LOG, CU_JITOPT_INFO_LOG_BYTES, CU_JITOPT_ERROR_LOG,
                             CU_JITOPT_ERROR_LOG_BYTES, CU_JITOPT_LOG_VERBOSE};
     void *values[OPTIONS] = {info, (void *)(uintptr_t)(LOG_BYTES - 1), errors, (void *)(uintptr_t)(LOG_BYTES - 1),
                              (void *)(uintptr_t)1};
     CuModule module = NULL;
+    DeviceModule *m = heap_alloc(sizeof *m);
     CuResult r = c->cu.module_load(&module, text, OPTIONS, options, values);
-    DeviceModule *m = NULL;
+    m->module = r == CU_OK ? module : NULL;
     if (r == CU_OK) {
-        m = checked_alloc(sizeof *m);
-        m->module = module;
+        heap_hold(end_module, c, (uint64_t)(uintptr_t)m);
         if (log && info[0]) { buf_puts(log, info); if (log->p[log->n - 1] != '\n') buf_putc(log, '\n'); }
+        heap_let_go(end_module, c, (uint64_t)(uintptr_t)m);
     } else if (r == CU_UNSUPPORTED_PTX_VERSION && version && d->ptx_version) too_old(c, version, err);
     else {
         cuda_ok_late(c, r, err, "load the code", NULL);
         if (errors[0]) { buf_puts(err, "; its assembler: "); one_line(err, errors, strlen(errors)); }
     }
-    free(text);
-    free(info);
-    free(errors);
-    return m;
+    heap_free(text);
+    heap_free(info);
+    heap_free(errors);
+    if (m->module) return m;
+    heap_free(m);
+    return NULL;
 }
 
 static void cuda_unload(Device *d, DeviceModule *m) {
     if (!m) return;
     cuda_use(d)->cu.module_unload(m->module);
-    for (Function *f = m->functions, *next; f; f = next) { next = f->next; free(f); }
-    free(m);
+    for (Function *f = m->functions, *next; f; f = next) { next = f->next; heap_free(f); }
+    heap_free(m);
 }
 
 static int function_attr(Cuda *c, CuFunction f, int attribute) {
@@ -288,7 +298,7 @@ static bool cuda_find(Device *d, DeviceModule *m, const char *entry, DeviceKerne
         return false;
     }
     if (!cuda_ok_late(c, r, err, "find the entry", entry)) return false;
-    Function *fn = checked_alloc(sizeof *fn);
+    Function *fn = heap_alloc(sizeof *fn);
     fn->f = f;
     fn->next = m->functions;
     m->functions = fn;

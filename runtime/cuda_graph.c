@@ -60,21 +60,25 @@ static bool add_all(Cuda *c, CuGraph g, const DeviceNode *nodes, int n, CuGraphN
     return true;
 }
 
+static void end_graph(void *d, uint64_t g) { cuda_graph_free(d, (DeviceGraph *)(uintptr_t)g); }
+
 DeviceGraph *cuda_graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err) {
     Cuda *c = cuda_use(d);
     bool whole = c->cu.graph_create && c->cu.graph_destroy && c->cu.graph_kernel && c->cu.graph_attr && c->cu.graph_make
               && c->cu.graph_launch && c->cu.graph_set && c->cu.graph_free;
     if (!whole) return NULL;
-    DeviceGraph *g = checked_alloc(sizeof *g);
-    CuGraphNode *after = checked_alloc(sizeof *after * (size_t)(n + 1));
-    g->node = checked_alloc(sizeof *g->node * (size_t)(n + 1));
+    DeviceGraph *g = heap_alloc(sizeof *g);
+    CuGraphNode *after = heap_alloc(sizeof *after * (size_t)(n + 1));
+    g->node = heap_alloc(sizeof *g->node * (size_t)(n + 1));
     g->nodes = n;
+    heap_hold(end_graph, d, (uint64_t)(uintptr_t)g);
     bool fine = cuda_ok_late(c, c->cu.graph_create(&g->graph, 0), err, "make a graph", NULL);
     if (!fine) g->graph = NULL;
     fine = fine && add_all(c, g->graph, nodes, n, g->node, after, err);
     fine = fine && cuda_ok_late(c, c->cu.graph_make(&g->exec, g->graph, 0), err, "make ready a graph", NULL);
     if (!fine) g->exec = NULL;
-    free(after);
+    heap_free(after);
+    heap_let_go(end_graph, d, (uint64_t)(uintptr_t)g);
     if (fine) return g;
     cuda_graph_free(d, g);
     return NULL;
@@ -99,6 +103,6 @@ void cuda_graph_free(Device *d, DeviceGraph *g) {
     if (!g) return;
     if (g->exec) c->cu.graph_free(g->exec);
     if (g->graph) c->cu.graph_destroy(g->graph);
-    free(g->node);
-    free(g);
+    heap_free(g->node);
+    heap_free(g);
 }

@@ -20,15 +20,15 @@ void cuda_unpin(Device *d, void *room) { cuda_use(d)->cu.host_unregister(room); 
 void cuda_stage_free(Device *d, DeviceStage *s) {
     if (!s) return;
     cuda_use(d)->cu.stream_destroy(s->stream);
-    free(s);
+    heap_free(s);
 }
 
 DeviceStage *cuda_stage_make(Device *d, void *room, Buf *err) {
     Cuda *c = cuda_use(d);
-    DeviceStage *s = checked_alloc(sizeof *s);
+    DeviceStage *s = heap_alloc(sizeof *s);
     s->room = room;
     if (cuda_ok_late(c, c->cu.stream_create(&s->stream, CU_STREAM_ALONE), err, "make a stream", NULL)) return s;
-    free(s);
+    heap_free(s);
     return NULL;
 }
 

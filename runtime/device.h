@@ -11,8 +11,8 @@
 // too; marks, and launch on cuda, are for one thread.
 //
 //     Device *dev = device_open("auto", NULL, &err);
-//     uint64_t x = dev->ops->alloc(dev, 4096, "x", &err);
-//     DeviceModule *m = dev->ops->load(dev, ptx, strlen(ptx), NULL, &err);
+//     uint64_t x = device_alloc(dev, 4096, "x", &err);
+//     DeviceModule *m = device_load(dev, ptx, strlen(ptx), NULL, &err);
 //     DeviceKernel k;  dev->ops->find(dev, m, "scale", &k, &err);
 //     dev->ops->launch(dev, &(DeviceLaunch){.kernel = &k, .grid = {8, 1, 1}, .block = {128, 1, 1}, .params = p}, &err);
 //     dev->ops->sync(dev, &err);
@@ -161,6 +161,13 @@ void    device_close(Device *d);                   // NULL is fine
 typedef struct DeviceClosing DeviceClosing;
 DeviceClosing *device_close_later(Device *d);      // NULL is fine, and is what comes of it where there is nothing to wait for
 void    device_closed(DeviceClosing *c);           // waits
+// What of the device is the thread's heap's (lang/heap.h), which ends it when it is dropped: by the table's functions of these names.
+uint64_t      device_alloc(Device *d, uint64_t bytes, const char *name, Buf *err);
+void          device_free(Device *d, uint64_t address);
+DeviceModule *device_load(Device *d, const char *code, size_t n, Buf *log, Buf *err);
+void          device_unload(Device *d, DeviceModule *m);
+DeviceGraph  *device_graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err);
+void          device_graph_free(Device *d, DeviceGraph *g);
 // Said by a program that does nothing else with devices, before it opens one and has threads: a GPU then has one queue for work
 // instead of eight, and is opened, and closed, in half the time.
 void    device_alone(void);

@@ -129,7 +129,7 @@ static void agrees(Diff *d, const RunValue *v, const Apart *a) {
     buf_puts(&d->last, v->name);
     if (off > d->worst) {
         d->worst = off;
-        free(d->worst_name);
+        heap_free(d->worst_name);
         d->worst_name = copy_text(v->name, strlen(v->name));
     }
     if (d->opt->verbose)
@@ -190,14 +190,14 @@ static bool outputs_agree(Diff *d, const GTensor *got, const GTensor *want, cons
 
 static void free_tensors(GTensor *t, int n) {
     for (int i = 0; i < n; i++) g_tensor_free(&t[i]);
-    free(t);
+    heap_free(t);
 }
 
 // The whole at once, and the graph before it was simplified: the interpreter of the model.
 static bool rest_agrees(Diff *d, OnnxModel *m, const OnnxImport *how, bool *ran, Buf *err) {
     static const RunControl control = {.junk_seed = 1};
     int n = graph_made_count(d->p->graph);
-    GTensor *want = checked_alloc(sizeof *want * (size_t)(n + 1)), *got = checked_alloc(sizeof *got * (size_t)(n + 1));
+    GTensor *want = heap_alloc(sizeof *want * (size_t)(n + 1)), *got = heap_alloc(sizeof *got * (size_t)(n + 1));
     OnnxImport again = *how;
     *ran = onnx_run(m, &again, want, err) && program_call(d->p, how, &control, got, err);
     bool fine = *ran &&
@@ -223,15 +223,15 @@ static void say_agreement(const Diff *d) {
 static DiffResult run_diff(Diff *d, OnnxModel *m, OnnxImport *how, Buf *err) {
     const RunWatch watch = {see, d, next_program};
     int results = graph_made_count(d->p->graph);
-    d->values = checked_alloc(sizeof *d->values * (size_t)program_count(d->p));
-    GTensor *out = checked_alloc(sizeof *out * (size_t)(results + 1));
+    d->values = heap_alloc(sizeof *d->values * (size_t)program_count(d->p));
+    GTensor *out = heap_alloc(sizeof *out * (size_t)(results + 1));
     bool ok = program_values(d->p, how, d->values, err) &&
               program_call(d->p, how, &(RunControl){.junk_seed = 1, .watch = &watch}, out, err);
     DiffResult r = !ok ? DIFF_FAILED : d->parted ? DIFF_PART : DIFF_AGREE;
     if (r == DIFF_AGREE && !rest_agrees(d, m, how, &ok, err)) r = ok ? DIFF_PART : DIFF_FAILED;
     if (r == DIFF_AGREE) say_agreement(d);
     for (int i = 0; i < program_count(d->p); i++) graph_values_free(&d->values[i]);
-    free(d->values);
+    heap_free(d->values);
     free_tensors(out, results);
     return r;
 }
@@ -252,7 +252,7 @@ DiffResult model_diff(const char *path, RunArg *args, int nargs, const DiffOptio
         r = run_diff(&d, b.m, &how, err);
         buf_free(&d.unknown_names);
         buf_free(&d.last);
-        free(d.worst_name);
+        heap_free(d.worst_name);
     }
     program_close(&p);
     model_close(&b);

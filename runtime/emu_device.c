@@ -8,6 +8,7 @@
 #include "ptx/ptx.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,27 +32,52 @@ static EmuContext *context_of(Device *d) { return ((Emu *)d)->context; }
 static void hold(Device *d)    { pthread_mutex_lock(&((Emu *)d)->lock); }
 static void release(Device *d) { pthread_mutex_unlock(&((Emu *)d)->lock); }
 
-static void plain_print(void *emu, uint32_t thread, const char *text, size_t n) { (void)thread; ((Emu *)emu)->print(((Emu *)emu)->print_ctx, text, n); }
-static void keep_print(void *prints, uint32_t thread, const char *text, size_t n) { prints_add(prints, thread, text, n); }
+// The words of the emulator's last message, which another thread may overwrite once the lock is released.
+typedef struct Words { char text[EMU_MESSAGE]; } Words;
 
-static bool said(Device *d, EmuStatus status, Buf *err) {
-    if (status == EMU_OK) return true;
-    const char *text = emu_message(context_of(d));
-    one_line(err, text, strlen(text));
-    return false;
+static Words words_of(Device *d) {
+    Words w;
+    snprintf(w.text, sizeof w.text, "%s", emu_message(context_of(d)));
+    return w;
 }
 
 static bool answered(Device *d, EmuStatus status, Buf *err) {        // to what was asked under the lock, which ends here
-    bool fine = said(d, status, err);
+    if (status == EMU_OK) return release(d), true;
+    Words w = words_of(d);
     release(d);
-    return fine;
+    one_line(err, w.text, strlen(w.text));
+    return false;
+}
+
+// What kernels print comes on the emulator's threads: nothing may give up through them.
+typedef struct Printing {
+    Emu        *emu;                         // or NULL: prints
+    Prints     *prints;
+    Heap       *heap;
+    atomic_bool no_memory;
+} Printing;
+typedef struct Printed { Printing *to; uint32_t thread; const char *text; size_t n; } Printed;
+
+static void print_now(void *printed) {
+    const Printed *p = printed;
+    const Printing *to = p->to;
+    if (to->emu) to->emu->print(to->emu->print_ctx, p->text, p->n);
+    else prints_add(to->prints, p->thread, p->text, p->n);
+}
+
+static void print(void *printing, uint32_t thread, const char *text, size_t n) {
+    Printing *to = printing;
+    if (!heap_run(to->heap, print_now, &(Printed){to, thread, text, n})) atomic_store(&to->no_memory, true);
 }
 
 static Device *emu_open(const DeviceOptions *opt, Buf *err) {
-    EmuContext *context = emu_create();
-    if (!context) { buf_puts(err, "out of memory for the emulator"); return NULL; }
-    Emu *e = checked_alloc(sizeof *e);
-    e->context = context;
+    Emu *e = heap_alloc(sizeof *e);
+    e->context = emu_create();
+    if (!e->context) {
+        heap_free(e);
+        buf_puts(err, "out of memory for the emulator");
+        return NULL;
+    }
     pthread_mutex_init(&e->lock, NULL);
     e->print = opt->print;
     e->print_ctx = opt->print_ctx;
@@ -66,7 +92,7 @@ static Device *emu_open(const DeviceOptions *opt, Buf *err) {
 static void emu_close(Device *d) {
     emu_destroy(context_of(d));
     pthread_mutex_destroy(&((Emu *)d)->lock);
-    free(d);
+    heap_free(d);
 }
 
 static uint64_t emu_alloc_(Device *d, uint64_t bytes, const char *name, Buf *err) {
@@ -108,17 +134,16 @@ static void *emu_host_(Device *d, uint64_t address, uint64_t bytes) {
 
 static DeviceModule *emu_load_(Device *d, const char *code, size_t n, Buf *log, Buf *err) {
     (void)log;
+    DeviceModule *m = heap_alloc(sizeof *m);
     hold(d);
-    EmuModule *module = emu_load(context_of(d), code, n);
-    if (!module) {
-        buf_puts(err, "the emulator refuses the PTX: ");
-        answered(d, EMU_INVALID, err);
-        return NULL;
-    }
-    release(d);
-    DeviceModule *m = checked_alloc(sizeof *m);
-    m->emu = module;
-    return m;
+    m->emu = emu_load(context_of(d), code, n);
+    if (m->emu) return release(d), m;
+    Buf words = {0};
+    answered(d, EMU_INVALID, &words);
+    buf_printf(err, "the emulator refuses the PTX: %s", words.p);
+    buf_free(&words);
+    heap_free(m);
+    return NULL;
 }
 
 static void emu_unload_(Device *d, DeviceModule *m) {
@@ -126,7 +151,7 @@ static void emu_unload_(Device *d, DeviceModule *m) {
     hold(d);
     emu_unload(context_of(d), m->emu);
     release(d);
-    free(m);
+    heap_free(m);
 }
 
 static bool emu_find(Device *d, DeviceModule *m, const char *entry, DeviceKernel *out, Buf *err) {
@@ -161,39 +186,50 @@ static void fault_text(const EmuFault *f, const char *assertion, Buf *err) {
     buf_printf(err, ", warp %u, lane %u, PTX line %u)", f->warp, f->lane, f->ptx_line);
 }
 
+static void end_report(void *report, uint64_t none) { (void)none; emu_report_free(report); }
+
+static void launch_words(const EmuReport *report, EmuStatus status, const Words *w, const char *assertion, Buf *err) {
+    if (status != EMU_FAULTED) { one_line(err, w->text, strlen(w->text)); return; }
+    for (size_t i = 0; i < report->n_faults && i < SHOWN_FAULTS; i++) {
+        if (i) buf_puts(err, "; ");
+        fault_text(&report->faults[i], i ? NULL : assertion, err);
+    }
+    if (report->n_faults > SHOWN_FAULTS) buf_printf(err, "; and %zu more", report->n_faults - SHOWN_FAULTS);
+}
+
 static bool emu_launch_(Device *d, const DeviceLaunch *l, Buf *err) {
     Emu *e = (Emu *)d;
-    EmuReport  report = {0};
-    EmuRange  *fixed = checked_alloc(sizeof *fixed * ((size_t)l->nfixed + 1));
+    EmuReport *report = heap_alloc(sizeof *report);
+    EmuRange  *fixed = heap_alloc(sizeof *fixed * ((size_t)l->nfixed + 1));
     for (int i = 0; i < l->nfixed; i++) fixed[i] = (EmuRange){l->fixed[i].address, l->fixed[i].bytes};
     EmuOptions options = {
         .junk_seed = d->junk_seed, .junk = (EmuFill)d->junk, .allow_races = !d->check_races,
         .allow_uninitialised = d->allow_uninitialised, .no_counters = true,
         .order_seed = d->order_seed, .async = d->order_seed ? EMU_ASYNC_RANDOM : EMU_ASYNC_LATE, .threads = d->in_order ? 1 : 0, .early = l->early, .together = l->together, .partial = l->partial, .fixed = fixed, .n_fixed = (size_t)l->nfixed,
     };
-    Prints *prints = e->print ? NULL : prints_new(stdout);
-    options.print = e->print ? plain_print : keep_print;
-    options.print_data = e->print ? (void *)e : prints;
+    Prints  *prints = e->print ? NULL : prints_new(stdout);
+    Printing printing = {.emu = e->print ? e : NULL, .prints = prints, .heap = heap_here()};
+    options.print = print;
+    options.print_data = &printing;
+    heap_hold(end_report, report, 0);
     bool clusters = l->cluster[0] > 1 || l->cluster[1] > 1 || l->cluster[2] > 1;
     hold(d);
     EmuStatus status = emu_launch(e->context, l->kernel->module->emu, l->kernel->handle, l->grid, l->block,
-                                  clusters ? l->cluster : NULL, l->smem, l->params, &options, &report);
+                                  clusters ? l->cluster : NULL, l->smem, l->params, &options, report);
+    Words w = words_of(d);
+    release(d);
+    if (atomic_load(&printing.no_memory)) heap_give_up(0);
     prints_flush(prints);
     if (status != EMU_OK) {
-        if (status == EMU_FAULTED) {
-            for (size_t i = 0; i < report.n_faults && i < SHOWN_FAULTS; i++) {
-                if (i) buf_puts(err, "; ");
-                fault_text(&report.faults[i], i ? NULL : prints_assertion(prints), err);
-            }
-            if (report.n_faults > SHOWN_FAULTS) buf_printf(err, "; and %zu more", report.n_faults - SHOWN_FAULTS);
-        } else said(d, status, err);
+        launch_words(report, status, &w, prints_assertion(prints), err);
         buf_puts(err, " in ");
         launch_text(l, err);
     }
     prints_free(prints);
-    emu_report_free(&report);
-    release(d);
-    free(fixed);
+    heap_let_go(end_report, report, 0);
+    emu_report_free(report);
+    heap_free(report);
+    heap_free(fixed);
     return status == EMU_OK;
 }
 

@@ -12,24 +12,26 @@ typedef struct Eval { Device pub; double marks[MARKS]; } Eval;
 
 static Device *eval_open(const DeviceOptions *opt, Buf *err) {
     (void)opt; (void)err;
-    Eval *e = checked_alloc(sizeof *e);
+    Eval *e = heap_alloc(sizeof *e);
     e->pub.ops = &eval_ops;
     snprintf(e->pub.description, sizeof e->pub.description, "the meaning of the tile IR, on the CPU (slow, exact)");
     return &e->pub;
 }
 
-static void eval_close(Device *d) { free(d); }
+static void eval_close(Device *d) { heap_free(d); }
 
 static uint64_t eval_alloc(Device *d, uint64_t bytes, const char *name, Buf *err) {
     (void)d;
-    void *p = bytes > (UINT64_C(1) << 48) ? NULL : aligned_alloc(ALIGN, (bytes / ALIGN + 1) * ALIGN);
+    Heap *here = heap_use(NULL);                           // whoever asks holds it (device_alloc), or it is a caller's (tkc_alloc)
+    void *p = bytes > (UINT64_C(1) << 48) ? NULL : heap_try_aligned(ALIGN, (bytes / ALIGN + 1) * ALIGN);
+    heap_use(here);
     if (!p) buf_printf(err, "out of memory for `%s` (%llu bytes)", name, (unsigned long long)bytes);
     return (uint64_t)(uintptr_t)p;
 }
 
 static void *at(uint64_t address) { return (void *)(uintptr_t)address; }
 
-static void eval_free(Device *d, uint64_t address) { (void)d; free(at(address)); }
+static void eval_free(Device *d, uint64_t address) { (void)d; heap_free(at(address)); }
 
 static bool eval_write(Device *d, uint64_t to, const void *from, uint64_t bytes, Buf *err) {
     (void)d; (void)err;

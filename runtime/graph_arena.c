@@ -106,8 +106,8 @@ static void disturb(const ArenaItem *item, int *order, int n, uint64_t peak, uin
 uint64_t arena_plan(ArenaItem *item, int n) {
     static int (*const ways[])(const void *, const void *) = {by_0, by_1, by_2, by_3};
     if (n == 0) return 0;
-    int *order = checked_alloc(sizeof *order * (size_t)n * 3), *best_order = order + n, *spare = order + 2 * n;
-    ArenaItem **near = checked_alloc(sizeof *near * (size_t)n);
+    int *order = heap_alloc(sizeof *order * (size_t)n * 3), *best_order = order + n, *spare = order + 2 * n;
+    ArenaItem **near = heap_alloc(sizeof *near * (size_t)n);
     uint64_t floor = arena_live_peak(item, n), best = UINT64_MAX, seed = 1;
     int tries = n < 60 ? 2000 : WORK / n / n + 2;
     for (int way = 0; way < 4 && best > floor; way++) {
@@ -130,7 +130,7 @@ uint64_t arena_plan(ArenaItem *item, int n) {
         if (peak < best) { best = peak; memcpy(best_order, order, sizeof *order * (size_t)n); }
     }
     best = place(item, best_order, n, near);
-    free(order);
-    free(near);
+    heap_free(order);
+    heap_free(near);
     return best;
 }

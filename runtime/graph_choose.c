@@ -50,10 +50,10 @@ static void drop_all(GraphChoices *c) {
     for (int i = 0; i < LISTS; i++) {
         for (Decision *d = c->first[i], *next; d; d = next) {
             next = d->next;
-            free(d->set);
-            free(d->known);
-            free(d->log);
-            free(d);
+            heap_free(d->set);
+            heap_free(d->known);
+            heap_free(d->log);
+            heap_free(d);
         }
         c->first[i] = NULL;
     }
@@ -122,7 +122,7 @@ void graph_choices_free(GraphChoices *c) {
     buf_free(&where);
     drop_all(c);
     buf_free(&c->key);
-    free(c);
+    heap_free(c);
 }
 
 int graph_decided(const GraphChoices *c) { return c ? c->decided : 0; }
@@ -170,7 +170,7 @@ static double *logs_of(const SemaValue *known, int n);
 
 static GraphChoices *choices_read(Runtime *rt) {
     enum { MOST = 2 * MAX_DIMS + 80 };
-    GraphChoices *c = checked_alloc(sizeof *c);
+    GraphChoices *c = heap_alloc(sizeof *c);
     Buf   bytes = {0};
     SemaValue v[MOST];
     disk_key(rt, &c->key);
@@ -178,7 +178,7 @@ static GraphChoices *choices_read(Runtime *rt) {
     buf_putc(&bytes, 0);
     Words w = {.s = runtime_session(rt), .at = bytes.p, .bad = !there};
     while (!w.bad && *w.at) {
-        Decision *d = checked_alloc(sizeof *d);
+        Decision *d = heap_alloc(sizeof *d);
         *d = (Decision){.kernel = (uint32_t)number(&w, 0, UINT32_MAX), .found = true};
         add(c, d);
         get_schedule(&w, &d->given);
@@ -206,7 +206,7 @@ static bool same_value(const SemaValue *a, const SemaValue *b) {
 static double log_of(const SemaValue *v) { return v->is_type ? 0 : log2((double)v->ival + 1); }
 
 static double *logs_of(const SemaValue *known, int n) {
-    double *log = checked_alloc(sizeof *log * ((size_t)n + 1));
+    double *log = heap_alloc(sizeof *log * ((size_t)n + 1));
     for (int i = 0; i < n; i++) log[i] = log_of(&known[i]);
     return log;
 }
@@ -226,7 +226,7 @@ static double distance(const Decision *d, InstanceOf of, const double *log, cons
 }
 
 static SemaValue *copied(const SemaValue *v, int n) {
-    SemaValue *c = checked_alloc(sizeof *c * (size_t)(n + 1));
+    SemaValue *c = heap_alloc(sizeof *c * (size_t)(n + 1));
     if (n) memcpy(c, v, sizeof *c * (size_t)n);
     return c;
 }
@@ -242,7 +242,7 @@ static Decision *decide(Runtime *rt, InstanceOf of, const Schedule *given, bool 
     opt.schedule = *given;
     opt.in_graph = !alone;
     if (!runtime_choose(rt, of, &opt, &choice)) return NULL;
-    Decision *d = checked_alloc(sizeof *d);
+    Decision *d = heap_alloc(sizeof *d);
     *d = (Decision){.kernel = of.item->span.lo,
                     .set = copied(of.set, of.nset),
                     .nset = of.nset,

@@ -62,14 +62,14 @@ static bool conflict(const Touched *a, const Touched *b) {
 int plan_order(const Plan *p, const int *launch, int n, bool alike, int **after, int *nafter) {
     int      total = 0;
     size_t   words = ((size_t)n + 63) / 64;
-    Touched *t = checked_alloc(sizeof *t * (size_t)(n + 1));
+    Touched *t = heap_alloc(sizeof *t * (size_t)(n + 1));
     // bit j of row i: j comes before i
-    uint64_t *before = n > MANY ? NULL : checked_alloc(sizeof *before * words * (size_t)(n + 1));
+    uint64_t *before = n > MANY ? NULL : heap_alloc(sizeof *before * words * (size_t)(n + 1));
     for (int i = 0; i < n; i++) {
         uint64_t *row = before ? before + words * (size_t)i : NULL;
         if (alike) touched_alike(p, p->launch[launch[i]], &t[i]);
         else touched(p->launch[launch[i]], &t[i]);
-        after[i] = checked_alloc(sizeof **after * (size_t)(i + 1));
+        after[i] = heap_alloc(sizeof **after * (size_t)(i + 1));
         nafter[i] = 0;
         if (!before && i) after[i][nafter[i]++] = i - 1;
         for (int j = i - 1; before && j >= 0; j--) {
@@ -80,7 +80,7 @@ int plan_order(const Plan *p, const int *launch, int n, bool alike, int **after,
         }
         total += nafter[i];
     }
-    free(before);
-    free(t);
+    heap_free(before);
+    heap_free(t);
     return total;
 }

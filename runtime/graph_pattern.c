@@ -18,7 +18,7 @@
 enum { OFTEN = 8 };
 
 Pattern *pattern_new(Runtime *rt, TGraph *g, const TValue *scalars, Arena *arena) {
-    Pattern *p = checked_alloc(sizeof *p);
+    Pattern *p = heap_alloc(sizeof *p);
     size_t n = (size_t)g->head->nparams;
     *p = (Pattern){.rt = rt, .arena = arena, .graph = g, .users = 1, .scalars = NEW_N(arena, TValue, n + 1)};
     memcpy(p->scalars, scalars, sizeof *scalars * n);
@@ -27,11 +27,11 @@ Pattern *pattern_new(Runtime *rt, TGraph *g, const TValue *scalars, Arena *arena
 
 static void drop_device_graph(Pattern *p) {
     Device *d = runtime_device(p->rt);
-    if (p->device_graph) d->ops->graph_free(d, p->device_graph);
+    if (p->device_graph) device_graph_free(d, p->device_graph);
     p->device_graph = NULL;
     for (int i = 0; i < p->nnodes; i++) launch_leave(p->rt, p->node[i]);
-    free(p->node);
-    free(p->items);
+    heap_free(p->node);
+    heap_free(p->items);
     p->node = NULL;
     p->items = NULL;
     p->nnodes = p->nitems = 0;
@@ -41,7 +41,7 @@ void pattern_leave(Pattern *p) {
     if (!p || --p->users) return;
     drop_device_graph(p);
     arena_free(p->arena);
-    free(p);
+    heap_free(p);
 }
 
 // Launches that do something, by number.
@@ -77,23 +77,23 @@ static bool lie_alike(const Plan *p, const Pattern *q) {
 static bool make(Plan *p, const int *launch, int n, Buf *err) {
     Pattern    *q = p->pattern;
     Device     *d = runtime_device(p->rt);
-    DeviceNode *nodes = checked_alloc(sizeof *nodes * ((size_t)n + 1));
-    int *nafter = checked_alloc(sizeof *nafter * ((size_t)n + 1)),
-        **after = checked_alloc(sizeof *after * ((size_t)n + 1));
+    DeviceNode *nodes = heap_alloc(sizeof *nodes * ((size_t)n + 1));
+    int *nafter = heap_alloc(sizeof *nafter * ((size_t)n + 1)),
+        **after = heap_alloc(sizeof *after * ((size_t)n + 1));
     drop_device_graph(q);
     plan_order(p, launch, n, true, after, nafter);
     for (int i = 0; i < n; i++) nodes[i] = (DeviceNode){&p->launch[launch[i]]->prepared.launch, after[i], nafter[i]};
     size_t before = err->n;
-    q->device_graph = d->ops->graph_make(d, nodes, n, err);
+    q->device_graph = device_graph_make(d, nodes, n, err);
     q->built++;
-    q->items = checked_alloc(sizeof *q->items * ((size_t)p->nitems + 1));
+    q->items = heap_alloc(sizeof *q->items * ((size_t)p->nitems + 1));
     memcpy(q->items, p->items, sizeof *q->items * (size_t)(q->nitems = p->nitems));
-    q->node = checked_alloc(sizeof *q->node * ((size_t)n + 1));
+    q->node = heap_alloc(sizeof *q->node * ((size_t)n + 1));
     for (int i = 0; q->device_graph && i < n; i++) q->node[q->nnodes++] = launch_shared(p->launch[launch[i]]);
-    for (int i = 0; i < n; i++) free(after[i]);
-    free(after);
-    free(nafter);
-    free(nodes);
+    for (int i = 0; i < n; i++) heap_free(after[i]);
+    heap_free(after);
+    heap_free(nafter);
+    heap_free(nodes);
     if (!q->device_graph) q->built = INT_MAX / 2;        // not with this driver
     return q->device_graph || err->n == before;
 }
@@ -117,13 +117,13 @@ bool pattern_device_graph(Plan *p, DeviceGraph **out, Buf *err) {
     *out = NULL;
     if (!q || !d->ops->graph_set || !p->by_recipe) return true;
     q->runs++;
-    int *launch = checked_alloc(sizeof *launch * ((size_t)p->nlaunches + 1)), n = at_work(p, launch);
+    int *launch = heap_alloc(sizeof *launch * ((size_t)p->nlaunches + 1)), n = at_work(p, launch);
     bool same = q->device_graph && n == q->nnodes && lie_alike(p, q), fine = true;
     for (int i = 0; same && i < n; i++) same = exchangeable(q->node[i], p->launch[launch[i]]);
     if (same) fine = set(p, launch, err);
     else if (q->built <= OFTEN + q->runs / OFTEN) fine = make(p, launch, n, err);
     else drop_device_graph(q);
     *out = q->device_graph;
-    free(launch);
+    heap_free(launch);
     return fine;
 }

@@ -45,8 +45,8 @@ bool plan_bind(PlanLaunch *l, Runtime *rt, const TGraph *g, Buf *err) {
     l->compiled = runtime_compile_fixed(rt, k, &l->launch->schedule, plan_fixed_inputs(l->launch, g), err);
     if (!l->compiled) return false;
     l->info = compiled_eval(l->compiled)->launch;
-    if (!l->args) l->args = malloc(sizeof *l->args * MAX_PARAMS);
-    if (!l->bound) l->bound = malloc(sizeof *l->bound);
+    if (!l->args) l->args = heap_room(sizeof *l->args * MAX_PARAMS);
+    if (!l->bound) l->bound = heap_room(sizeof *l->bound);
     if (!l->bound || !l->args) ice("out of memory");
     for (int p = 0; p < k->nparams; p++) {
         const TValue *a = &l->launch->args[p];
@@ -73,9 +73,9 @@ void launch_leave(Runtime *rt, PlanLaunch *l) {
     if (!l || --l->users) return;
     prepared_free(runtime_device(rt), &l->prepared);
     if (store_spare(rt, l)) return;
-    free(l->args);
-    free(l->bound);
-    free(l);
+    heap_free(l->args);
+    heap_free(l->bound);
+    heap_free(l);
 }
 
 // ---- life ----------------------------------------------------------------------------------------
@@ -84,8 +84,8 @@ static bool in_arena(const TGValue *v) { return v->kind == TG_computed && !v->fi
 
 static void arena_items(Plan *p) {
     const TGraph *g = p->graph;
-    p->items = checked_alloc(sizeof *p->items * (size_t)(g->nvalues + 1));
-    p->item = checked_alloc(sizeof *p->item * (size_t)(g->nvalues + 1));
+    p->items = heap_alloc(sizeof *p->items * (size_t)(g->nvalues + 1));
+    p->item = heap_alloc(sizeof *p->item * (size_t)(g->nvalues + 1));
     memset(p->item, 0xff, sizeof *p->item * (size_t)(g->nvalues + 1));
     for (int i = 0; i < p->nlaunches; i++)
         for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
@@ -105,8 +105,8 @@ static void arena_items_like(Plan *p, const Plan *like) {
     const TGraph *g = p->graph;
     size_t values = (size_t)g->nvalues + 1;
     bool   fits = true;
-    p->items = checked_alloc(sizeof *p->items * values);
-    p->item = checked_alloc(sizeof *p->item * values);
+    p->items = heap_alloc(sizeof *p->items * values);
+    p->item = heap_alloc(sizeof *p->item * values);
     p->nitems = like->nitems;
     memcpy(p->items, like->items, sizeof *p->items * (size_t)p->nitems);
     memcpy(p->item, like->item, sizeof *p->item * (size_t)g->nvalues);
@@ -120,12 +120,12 @@ static void arena_items_like(Plan *p, const Plan *like) {
 }
 
 uint64_t plan_live_bytes(const Plan *p) {
-    ArenaItem *items = checked_alloc(sizeof *items * ((size_t)p->nitems + 1));
+    ArenaItem *items = heap_alloc(sizeof *items * ((size_t)p->nitems + 1));
     memcpy(items, p->items, sizeof *items * (size_t)p->nitems);
     for (int i = 0; i < p->graph->nvalues; i++)
         if (p->item[i] >= 0) items[p->item[i]].bytes = plan_bytes(&p->graph->values[i]);
     uint64_t n = arena_live_peak(items, p->nitems);
-    free(items);
+    heap_free(items);
     return n;
 }
 
@@ -172,11 +172,11 @@ static bool add_launch(Plan *p, const TGLaunch *launch, const Plan *like, Buf *e
 }
 
 Plan *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err) {
-    Plan *p = checked_alloc(sizeof *p);
+    Plan *p = heap_alloc(sizeof *p);
     bool fine = true;
     *p = (Plan){.rt = rt, .graph = g};
-    p->launch = checked_alloc(sizeof *p->launch * (size_t)(g->nlaunches + 1));
-    p->kept = checked_alloc(sizeof *p->kept * (size_t)(g->nvalues + 1));
+    p->launch = heap_alloc(sizeof *p->launch * (size_t)(g->nlaunches + 1));
+    p->kept = heap_alloc(sizeof *p->kept * (size_t)(g->nvalues + 1));
     for (int i = 0; i < g->nlaunches && fine; i++)
         if (!g->launches[i].fixed) fine = add_launch(p, &g->launches[i], like, err);
     if (fine && like) arena_items_like(p, like);
@@ -193,16 +193,16 @@ Plan *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err) {
 void plan_free(Plan *p) {
     if (!p) return;
     Device *d = runtime_device(p->rt);
-    if (p->device_graph) d->ops->graph_free(d, p->device_graph);
+    if (p->device_graph) device_graph_free(d, p->device_graph);
     for (int i = 0; i < p->nlaunches; i++) launch_leave(p->rt, p->launch[i]);
-    free(p->launch);
-    free(p->item);
-    free(p->items);
-    free(p->kept);
+    heap_free(p->launch);
+    heap_free(p->item);
+    heap_free(p->items);
+    heap_free(p->kept);
     if (p->arena_of_graph) arena_free(p->arena_of_graph);
     if (p->pattern && p->pattern->like == p) p->pattern->like = NULL;
     pattern_leave(p->pattern);
-    free(p);
+    heap_free(p);
 }
 
 // ---- memory --------------------------------------------------------------------------------------
@@ -236,8 +236,8 @@ static void loaded(void *ctx, uint64_t bytes) {
 static int fixed_values(const Plan *p, int *value, int *computed) {
     int   n = 0, m = 0;
     const TGraph *g = p->graph;
-    bool *seen = checked_alloc(sizeof *seen * ((size_t)g->nvalues + 1));
-    int  *late = checked_alloc(sizeof *late * ((size_t)g->nvalues + 1));
+    bool *seen = heap_alloc(sizeof *seen * ((size_t)g->nvalues + 1));
+    int  *late = heap_alloc(sizeof *late * ((size_t)g->nvalues + 1));
     for (int i = 0; i < p->nlaunches; i++)
         for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
             int v = p->launch[i]->launch->args[k].tensor;
@@ -248,16 +248,16 @@ static int fixed_values(const Plan *p, int *value, int *computed) {
         }
     *computed = n;
     for (int i = 0; i < m; i++) value[n++] = late[i];
-    free(seen);
-    free(late);
+    heap_free(seen);
+    heap_free(late);
     return n;
 }
 
 // The code of what runs each time, and of what is made once (once: by launch of the graph), all together.
 static bool compile_ahead(Plan *p, const bool *once, Buf *err) {
     const TGraph *g = p->graph;
-    Compiled **list = checked_alloc(sizeof *list * ((size_t)g->nlaunches + 1));
-    bool      *general = checked_alloc(sizeof *general * ((size_t)g->nlaunches + 1)), fine = true;
+    Compiled **list = heap_alloc(sizeof *list * ((size_t)g->nlaunches + 1));
+    bool      *general = heap_alloc(sizeof *general * ((size_t)g->nlaunches + 1)), fine = true;
     int        n = 0;
     for (int i = 0; i < p->nlaunches; i++) list[n++] = p->launch[i]->compiled;
     for (int i = 0; fine && i < g->nlaunches; i++) {
@@ -266,8 +266,8 @@ static bool compile_ahead(Plan *p, const bool *once, Buf *err) {
         fine = list[n++] != NULL;
     }
     fine = fine && compile_all(p->rt, list, general, n, err);
-    free(list);
-    free(general);
+    heap_free(list);
+    heap_free(general);
     return fine;
 }
 
@@ -275,7 +275,7 @@ void plan_fetch(Plan *p) {
     const TGraph *g = p->graph;
     RunStages *s = stages_of(p);
     double     since = now_us();
-    Compiled **list = checked_alloc(sizeof *list * ((size_t)g->nlaunches + 1));
+    Compiled **list = heap_alloc(sizeof *list * ((size_t)g->nlaunches + 1));
     bool       fine = true;
     Buf        none = {0};
     int        n = 0;
@@ -288,14 +288,14 @@ void plan_fetch(Plan *p) {
     p->fetched = fine && compile_fetch(p->rt, list, n);
     stages_lap(s, RS_compile, &since);
     buf_free(&none);
-    free(list);
+    heap_free(list);
 }
 
 // What making a value takes.
 static bool bytes_of(Plan *p, int value, StoreNeeds *look, Buf *err) {
-    *look = (StoreNeeds){.seen = checked_alloc((size_t)p->graph->nvalues + 1)};
+    *look = (StoreNeeds){.seen = heap_alloc((size_t)p->graph->nvalues + 1)};
     bool fine = store_ask(p->rt, p->graph, value, look, err);
-    free(look->seen);
+    heap_free(look->seen);
     return fine;
 }
 
@@ -370,8 +370,8 @@ static bool place(Plan *p, const int *value, int computed, int n, StoreNeeds *ne
 
 static bool place_kept(Plan *p, Buf *err) {
     size_t room = (size_t)p->graph->nvalues + 1;
-    int   *value = checked_alloc(sizeof *value * room), computed, n = fixed_values(p, value, &computed);
-    StoreNeeds needs = {.seen = checked_alloc(room), .launch = checked_alloc((size_t)p->graph->nlaunches + 1)};
+    int   *value = heap_alloc(sizeof *value * room), computed, n = fixed_values(p, value, &computed);
+    StoreNeeds needs = {.seen = heap_alloc(room), .launch = heap_alloc((size_t)p->graph->nlaunches + 1)};
     bool fine = place(p, value, computed, n, &needs, err);
     TransferStats sent = transfer_stats(store_transfer(p->rt));
     RunStages *s = stages_of(p);
@@ -379,21 +379,21 @@ static bool place_kept(Plan *p, Buf *err) {
         s->weights_us = sent.us, s->made_us = sent.made_us, s->sent_us = sent.sent_us, s->weight_bytes = sent.bytes,
         s->threads = sent.threads;
     if (!fine) store_abandon(p->rt);
-    free(value);
-    free(needs.seen);
-    free(needs.launch);
+    heap_free(value);
+    heap_free(needs.seen);
+    heap_free(needs.launch);
     return fine;
 }
 
 static bool reserve(Plan *p, Buf *err) {
-    bool *values = checked_alloc(sizeof *values * ((size_t)p->graph->nvalues + 1));
+    bool *values = heap_alloc(sizeof *values * ((size_t)p->graph->nvalues + 1));
     for (int i = 0; i < p->nlaunches; i++)
         for (int k = 0; k < p->launch[i]->launch->kernel->nparams; k++) {
             int value = p->launch[i]->launch->args[k].tensor;
             if (value >= 0 && p->graph->values[value = plan_root(p->graph, value)].fixed) values[value] = true;
         }
     bool fine = store_reserve(p->rt, p->graph, values, err);
-    free(values);
+    heap_free(values);
     return fine;
 }
 

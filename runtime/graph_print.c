@@ -147,7 +147,7 @@ bool plan_print(const Plan *p, const char *target, Buf *out, Buf *err) {
     if (!print_launches(p, out, err)) return false;
     buf_puts(out, "\nvalues\n");
     uint64_t kept = 0;
-    bool *read = checked_alloc(sizeof *read * (size_t)(g->nvalues + 1));
+    bool *read = heap_alloc(sizeof *read * (size_t)(g->nvalues + 1));
     for (int l = 0; l < p->nlaunches; l++)
         for (int k = 0; k < p->launch[l]->launch->kernel->nparams; k++)
             if (p->launch[l]->launch->args[k].tensor >= 0) read[plan_root(g, p->launch[l]->launch->args[k].tensor)] = true;
@@ -155,7 +155,7 @@ bool plan_print(const Plan *p, const char *target, Buf *out, Buf *err) {
         if (g->values[i].kind != TG_view) value_line(p, i, out);
         if (read[i] && g->values[i].fixed) kept += plan_bytes(&g->values[i]);
     }
-    free(read);
+    heap_free(read);
     uint64_t live = plan_live_bytes(p);
     buf_printf(out, "\narena %llu bytes; %llu are live at once", (unsigned long long)p->arena_bytes,
                (unsigned long long)live);

@@ -85,9 +85,9 @@ static void describe_launch(const Plan *p, int i, LaunchTime *t) {
 // Each launch begins when those that it waits for have ended, on the first row that is free.
 static void schedule(const Plan *p, GraphTimes *t) {
     size_t room = (size_t)t->n + 1;
-    int *launch = checked_alloc(sizeof *launch * room), *nafter = checked_alloc(sizeof *nafter * room),
-        **after = checked_alloc(sizeof *after * room);
-    double *free_at = checked_alloc(sizeof *free_at * room);
+    int *launch = heap_alloc(sizeof *launch * room), *nafter = heap_alloc(sizeof *nafter * room),
+        **after = heap_alloc(sizeof *after * room);
+    double *free_at = heap_alloc(sizeof *free_at * room);
     for (int i = 0; i < t->n; i++) launch[i] = i;
     plan_order(p, launch, t->n, false, after, nafter);
     for (int i = 0; i < t->n; i++) {
@@ -99,12 +99,12 @@ static void schedule(const Plan *p, GraphTimes *t) {
         while (free_at[x->row] > x->start + 1e-9) x->row++;
         free_at[x->row] = x->start + x->us;
         if (x->row + 1 > t->rows) t->rows = x->row + 1;
-        free(after[i]);
+        heap_free(after[i]);
     }
-    free(free_at);
-    free(launch);
-    free(nafter);
-    free(after);
+    heap_free(free_at);
+    heap_free(launch);
+    heap_free(nafter);
+    heap_free(after);
 }
 
 bool plan_profile(Plan *p, const RunControl *ctl, Buf *err) {
@@ -120,7 +120,7 @@ bool plan_profile(Plan *p, const RunControl *ctl, Buf *err) {
                     .whole_us = whole,
                     .since_us = ctl->profile->since_us,
                     .program = ctl->profile->program};
-    t.at = checked_alloc(sizeof *t.at * ((size_t)t.n + 1));
+    t.at = heap_alloc(sizeof *t.at * ((size_t)t.n + 1));
     for (int i = 0; i < t.n; i++) describe_launch(p, i, &t.at[i]);
     schedule(p, &t);
     times_table(&t, &ctl->profile->table);
@@ -130,9 +130,9 @@ bool plan_profile(Plan *p, const RunControl *ctl, Buf *err) {
     for (int i = 0; i < t.n && whole <= 0; i++) end = t.at[i].start + t.at[i].us > end ? t.at[i].start + t.at[i].us : end;
     ctl->profile->since_us += end;
     for (int i = 0; i < t.n; i++) {
-        free(t.at[i].name);
-        free(t.at[i].where);
+        heap_free(t.at[i].name);
+        heap_free(t.at[i].where);
     }
-    free(t.at);
+    heap_free(t.at);
     return true;
 }

@@ -34,8 +34,8 @@ static bool at_launch(Plan *p, PlanLaunch *l, bool (*act)(PlanLaunch *l, Runtime
 
 // The code of all launches: first the variants that use facts, then those of launches whose facts do not hold.
 static bool compile_plan(Plan *p, Buf *err) {
-    Compiled **list = checked_alloc(sizeof *list * ((size_t)p->nlaunches + 1));
-    bool      *general = checked_alloc(sizeof *general * ((size_t)p->nlaunches + 1)), fine = true;
+    Compiled **list = heap_alloc(sizeof *list * ((size_t)p->nlaunches + 1));
+    bool      *general = heap_alloc(sizeof *general * ((size_t)p->nlaunches + 1)), fine = true;
     for (int round = 0; round < 2 && fine; round++) {
         int n = 0;
         for (int i = 0; i < p->nlaunches; i++) {
@@ -48,8 +48,8 @@ static bool compile_plan(Plan *p, Buf *err) {
         }
         fine = fine && (!n || compile_all(p->rt, list, general, n, err));
     }
-    free(list);
-    free(general);
+    heap_free(list);
+    heap_free(general);
     return fine;
 }
 
@@ -109,9 +109,9 @@ bool plan_as_one(Plan *p, Buf *err) {
     if (p->device_graph || p->apart || !d->ops->graph_make) return true;
     int         n = 0;
     size_t      room = (size_t)p->nlaunches + 1;
-    DeviceNode *nodes = checked_alloc(sizeof *nodes * room);
-    int *launch = checked_alloc(sizeof *launch * room), *nafter = checked_alloc(sizeof *nafter * room),
-        **after = checked_alloc(sizeof *after * room);
+    DeviceNode *nodes = heap_alloc(sizeof *nodes * room);
+    int *launch = heap_alloc(sizeof *launch * room), *nafter = heap_alloc(sizeof *nafter * room),
+        **after = heap_alloc(sizeof *after * room);
     for (int i = 0; i < p->nlaunches; i++)
         if (!p->launch[i]->prepared.empty) launch[n++] = i;
     plan_order(p, launch, n, false, after, nafter);
@@ -120,12 +120,12 @@ bool plan_as_one(Plan *p, Buf *err) {
         nodes[i] = (DeviceNode){&l->launch, after[i], nafter[i]};
     }
     size_t before = err->n;
-    p->device_graph = d->ops->graph_make(d, nodes, n, err);
-    for (int i = 0; i < n; i++) free(after[i]);
-    free(after);
-    free(nafter);
-    free(launch);
-    free(nodes);
+    p->device_graph = device_graph_make(d, nodes, n, err);
+    for (int i = 0; i < n; i++) heap_free(after[i]);
+    heap_free(after);
+    heap_free(nafter);
+    heap_free(launch);
+    heap_free(nodes);
     p->apart = !p->device_graph;
     return p->device_graph || err->n == before;
 }
@@ -133,7 +133,7 @@ bool plan_as_one(Plan *p, Buf *err) {
 static bool prepare_for(Plan *p, const uint64_t *param, Buf *err) {
     Device *d = runtime_device(p->rt);
     if (same_addresses(p, param)) return true;
-    if (p->device_graph) d->ops->graph_free(d, p->device_graph);
+    if (p->device_graph) device_graph_free(d, p->device_graph);
     p->device_graph = NULL;
     p->again = p->apart = false;
     return prepare_all(p, param, err);
@@ -168,7 +168,7 @@ static bool copy_in(OnHost *h, const LaunchInfo *head, Device *d, KernelArg *arg
         const LaunchParam *want = &head->params[p];
         if (want->kind == PK_SCALAR) continue;
         uint64_t bytes = tensor_bytes(args[p].tensor);
-        h->param[p] = d->ops->alloc(d, bytes, want->name->s, err);
+        h->param[p] = device_alloc(d, bytes, want->name->s, err);
         if (!h->param[p]) return false;
         bool fine = want->mode == PM_OUT
                         ? d->ops->fill(d, h->param[p], bytes, junk_of(ctl), ctl->junk_seed + (uint64_t)p, err)
@@ -208,7 +208,7 @@ bool plan_run_on_host(Plan *p, OnHost *h, const LaunchInfo *head, KernelArg *arg
     if (fine && ctl->profile) fine = plan_profile(p, ctl, err);
     stages_lap(s, RS_profile, &since);
     for (int k = 0; k < head->nparams; k++)
-        if (h->param[k]) d->ops->free(d, h->param[k]);
+        if (h->param[k]) device_free(d, h->param[k]);
     return fine;
 }
 
@@ -234,13 +234,13 @@ bool graph_wait_for_device(Plan *plan, const LaunchInfo *head, KernelArg *args, 
 bool graph_launch(Runtime *rt, const TGraph *g, KernelArg *args, int nargs, const RunControl *ctl, Buf *err) {
     static const RunControl plain;
     const LaunchInfo *head = launch_from_typed(session_arena(runtime_session(rt)), g->head);
-    OnHost *h = checked_alloc(sizeof *h);
+    OnHost *h = heap_alloc(sizeof *h);
     for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
     Plan *p = bind_args(head, h->args, nargs, &h->bound, err) ? plan_make(rt, g, NULL, err) : NULL;
     bool fine = p && make_outputs(head, args, h->args, err) && graph_wait_for_device(p, head, args, err) &&
                 plan_run_on_host(p, h, head, args, ctl ? ctl : &plain, err);
     plan_free(p);
-    free(h);
+    heap_free(h);
     return fine;
 }
 

@@ -43,7 +43,7 @@ struct GraphExec {
 GraphExec *graph_open(Runtime *rt, InstanceOf of) {
     TKernel *head = sema_graph_head(of);
     if (!head) return NULL;
-    GraphExec *x = checked_alloc(sizeof *x);
+    GraphExec *x = heap_alloc(sizeof *x);
     Arena *a = session_arena(runtime_session(rt));
     *x = (GraphExec){.rt = rt,
                      .file = of.file,
@@ -63,11 +63,11 @@ const LaunchInfo *graph_info(const GraphExec *x) { return x->info; }
 
 void graph_close(GraphExec *x) {
     if (!x) return;
-    for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan), free(x->planned[i].scalars), free(x->planned[i].dims);
+    for (int i = 0; i < x->nplanned; i++) plan_free(x->planned[i].plan), heap_free(x->planned[i].scalars), heap_free(x->planned[i].dims);
     plan_free(x->out);
     for (int i = 0; i < x->npatterns; i++) pattern_leave(x->pattern[i]);
     if (x->scratch) arena_free(x->scratch);
-    free(x);
+    heap_free(x);
 }
 
 static bool planned_for(const GraphExec *x, const Planned *p, const Bound *b, const BindArg *args) {
@@ -165,7 +165,7 @@ static Plan *plan_by_pattern(GraphExec *x, const Bound *b, const TValue *scalars
 }
 
 static TValue *scalars_of(const GraphExec *x, const BindArg *args) {
-    TValue *at = checked_alloc(sizeof *at * ((size_t)x->info->nparams + 1));
+    TValue *at = heap_alloc(sizeof *at * ((size_t)x->info->nparams + 1));
     for (int p = 0; p < x->info->nparams; p++)
         at[p] = (TValue){.tensor = -1, .elem = x->info->params[p].elem, .ival = args[p].ival, .fval = args[p].fval};
     return at;
@@ -187,37 +187,37 @@ static Plan *plan_for(GraphExec *x, const Bound *b, const BindArg *args, Buf *er
     }
     TValue *scalars = scalars_of(x, args);
     Plan *plan = plan_new(x, b, scalars, err);
-    if (!plan) return free(scalars), NULL;
+    if (!plan) return heap_free(scalars), NULL;
     x->made++;
     if (x->nplanned < MAX_PLANS) free_one = &x->planned[x->nplanned++];
     else {
         if (x->last == free_one->plan) x->last = NULL;
         plan_free(x->out);
         x->out = free_one->plan;
-        free(free_one->scalars);
-        free(free_one->dims);
+        heap_free(free_one->scalars);
+        heap_free(free_one->dims);
     }
     size_t sizes = sizeof *b->dims * (size_t)x->info->ndims;
-    *free_one = (Planned){.dims = checked_alloc(sizes + 1), .plan = plan, .scalars = scalars, .used = x->runs};
+    *free_one = (Planned){.dims = heap_alloc(sizes + 1), .plan = plan, .scalars = scalars, .used = x->runs};
     memcpy(free_one->dims, b->dims, sizes);
     return plan;
 }
 
 bool graph_run(GraphExec *x, KernelArg *args, int nargs, const RunControl *ctl, Buf *err) {
     static const RunControl plain;
-    OnHost *h = checked_alloc(sizeof *h);
+    OnHost *h = heap_alloc(sizeof *h);
     for (int p = 0; p < nargs; p++) describe_arg(&args[p], &h->args[p]);
     double since = now_us();
     Plan *p = bind_args(x->info, h->args, nargs, &h->bound, err) ? plan_for(x, &h->bound, h->args, err) : NULL;
     stages_lap(runtime_options(x->rt)->stages, RS_plan, &since);
     bool fine = p && make_outputs(x->info, args, h->args, err) && graph_wait_for_device(p, x->info, args, err) &&
                 plan_run_on_host(p, h, x->info, args, ctl ? ctl : &plain, err);
-    free(h);
+    heap_free(h);
     return fine;
 }
 
 GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Buf *err) {
-    Bound   *b = malloc(sizeof *b);                      // bind_args sets what there is of it
+    Bound   *b = heap_room(sizeof *b);                      // bind_args sets what there is of it
     uint64_t param[MAX_GRAPH_PARAMS];
     int      n = x->info->nparams;
     if (!b) ice("out of memory");
@@ -229,7 +229,7 @@ GraphFailure graph_run_at(GraphExec *x, BindArg *args, const RunControl *ctl, Bu
     if (r == GRAPH_FINE) x->last = p;
     plan_free(x->out);
     x->out = NULL;
-    free(b);
+    heap_free(b);
     return r;
 }
 
@@ -245,8 +245,8 @@ GraphStats graph_stats(const GraphExec *x) {
 }
 
 bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *out, Buf *err) {
-    Bound   *b = checked_alloc(sizeof *b);
-    BindArg *args = checked_alloc(sizeof *args * MAX_GRAPH_PARAMS);
+    Bound   *b = heap_alloc(sizeof *b);
+    BindArg *args = heap_alloc(sizeof *args * MAX_GRAPH_PARAMS);
     int64_t  given[MAX_GRAPH_DIMS];
     memset(given, 0xff, sizeof given);
     for (int i = 0; i < nvalues; i++) {
@@ -259,7 +259,7 @@ bool graph_print_plan(GraphExec *x, const SemaValue *values, int nvalues, Buf *o
     for (int p = 0; p < x->info->nparams; p++) b->scalars[p] = args[p].ival;
     Plan *p = bind_dims(x->info, given, b, err) ? plan_for(x, b, args, err) : NULL;
     bool  fine = p && plan_print(p, runtime_options(x->rt)->compile.target->name, out, err);
-    free(b);
-    free(args);
+    heap_free(b);
+    heap_free(args);
     return fine;
 }

@@ -53,8 +53,8 @@ struct GraphStore {
 };
 
 static void keys_free(GraphStore *s) {
-    free(s->key);
-    free(s->stays);
+    heap_free(s->key);
+    heap_free(s->stays);
     s->key = s->stays = NULL;
     s->nstays = 0;
 }
@@ -66,7 +66,7 @@ static void held(GraphStore *s, uint64_t more, uint64_t less) {
 
 static GraphStore *store_of(Runtime *rt) {
     GraphStore **s = runtime_graphs(rt);
-    if (!*s) *s = checked_alloc(sizeof **s);
+    if (!*s) *s = heap_alloc(sizeof **s);
     return *s;
 }
 
@@ -85,24 +85,24 @@ void graph_store_free(Runtime *rt, GraphStore *s) {
     Device *d = runtime_device(rt);
     for (Kept *k = s->kept, *next; k; k = next) {
         next = k->next;
-        if (!k->inside && !k->lent) d->ops->free(d, k->address);
-        free(k);
+        if (!k->inside && !k->lent) device_free(d, k->address);
+        heap_free(k);
     }
     for (Block *b = s->blocks, *next; b; b = next) {
         next = b->next;
-        d->ops->free(d, b->address);
-        free(b);
+        device_free(d, b->address);
+        heap_free(b);
     }
-    if (s->arena) d->ops->free(d, s->arena);
+    if (s->arena) device_free(d, s->arena);
     for (int k = 0; k < SCRATCH_KINDS; k++)
-        if (s->scratch[k]) d->ops->free(d, s->scratch[k]);
+        if (s->scratch[k]) device_free(d, s->scratch[k]);
     open_files_free(s->files);
     for (int i = 0; i < s->nspare; i++) {
-        free(s->spare[i]->args);
-        free(s->spare[i]->bound);
-        free(s->spare[i]);
+        heap_free(s->spare[i]->args);
+        heap_free(s->spare[i]->bound);
+        heap_free(s->spare[i]);
     }
-    free(s);
+    heap_free(s);
 }
 
 bool store_spare(Runtime *rt, PlanLaunch *l) {
@@ -114,16 +114,16 @@ bool store_spare(Runtime *rt, PlanLaunch *l) {
 
 PlanLaunch *store_spared(Runtime *rt) {
     GraphStore *s = store_of(rt);
-    return s->nspare ? s->spare[--s->nspare] : checked_alloc(sizeof(PlanLaunch));
+    return s->nspare ? s->spare[--s->nspare] : heap_alloc(sizeof(PlanLaunch));
 }
 
 uint64_t store_arena(Runtime *rt, uint64_t bytes, Buf *err) {
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     if (s->arena && s->arena_bytes >= bytes) return s->arena;
-    if (s->arena) d->ops->free(d, s->arena);
+    if (s->arena) device_free(d, s->arena);
     held(s, 0, s->arena_bytes);
-    s->arena = d->ops->alloc(d, bytes, "arena", err);
+    s->arena = device_alloc(d, bytes, "arena", err);
     s->arena_bytes = s->arena ? bytes : 0;
     held(s, s->arena_bytes, 0);
     return s->arena;
@@ -134,8 +134,8 @@ bool store_scratch(Runtime *rt, const uint64_t bytes[SCRATCH_KINDS], uint64_t at
     Device     *d = runtime_device(rt);
     for (int k = 0; k < SCRATCH_KINDS; k++) {
         if (bytes[k] > s->scratch_bytes[k]) {
-            if (s->scratch[k]) d->ops->free(d, s->scratch[k]);
-            s->scratch[k] = d->ops->alloc(d, bytes[k], "scratch", err);
+            if (s->scratch[k]) device_free(d, s->scratch[k]);
+            s->scratch[k] = device_alloc(d, bytes[k], "scratch", err);
             held(s, s->scratch[k] ? bytes[k] : 0, s->scratch_bytes[k]);
             s->scratch_bytes[k] = s->scratch[k] ? bytes[k] : 0;
             if (!s->scratch[k] || !d->ops->fill(d, s->scratch[k], bytes[k], FILL_ZERO, 0, err)) return false;
@@ -152,10 +152,10 @@ void store_trim(Runtime *rt) {
         if (k->wanted || k->inside) { at = &k->next; continue; }
         *at = k->next;
         if (!k->lent) {
-            d->ops->free(d, k->address);
+            device_free(d, k->address);
             held(s, 0, k->bytes);
         }
-        free(k);
+        heap_free(k);
     }
     if (s->blocks) s->blocks->lent = 0;
     s->lends = false;
@@ -247,7 +247,7 @@ static bool key_of(Runtime *rt, const TGraph *g, int value, Key *key, Buf *err) 
     const TGValue *v = &g->values[value];
     GraphStore *s = store_of(rt);
     bool fine = true;
-    if (!s->key) s->key = checked_alloc(sizeof *s->key * ((size_t)g->nvalues + 1));
+    if (!s->key) s->key = heap_alloc(sizeof *s->key * ((size_t)g->nvalues + 1));
     *key = s->key[value];
     if (memcmp(key, &none, sizeof none) != 0) return true;
     *key = (Key){UINT64_C(0xcbf29ce484222325) + (uint64_t)v->kind, UINT64_C(0x9e3779b97f4a7c15)};
@@ -282,8 +282,8 @@ static bool stays(Runtime *rt, Key key) {
 
 static bool find_stays(Runtime *rt, const TGraph *g, const bool *values, Buf *err) {
     GraphStore *s = store_of(rt);
-    free(s->stays);
-    s->stays = checked_alloc(sizeof *s->stays * ((size_t)g->nvalues + 1));
+    heap_free(s->stays);
+    s->stays = heap_alloc(sizeof *s->stays * ((size_t)g->nvalues + 1));
     s->nstays = 0;
     for (int i = 0; i < g->nvalues; i++)
         if (values[i] && !key_of(rt, g, i, &s->stays[s->nstays++], err)) return false;
@@ -302,9 +302,9 @@ bool store_reserve(Runtime *rt, const TGraph *g, const bool *values, Buf *err) {
     for (int i = 0; i < g->nvalues; i++)
         if (values[i] && key_of(rt, g, i, &key, err) && !find_kept(rt, key)) bytes += rounded(plan_bytes(&g->values[i]));
     if (!bytes) return true;
-    Block *b = checked_alloc(sizeof *b);
-    *b = (Block){.next = s->blocks, .address = d->ops->alloc(d, bytes, "weights", err), .bytes = bytes};
-    if (!b->address) { free(b); return false; }
+    Block *b = heap_alloc(sizeof *b);
+    *b = (Block){.next = s->blocks, .address = device_alloc(d, bytes, "weights", err), .bytes = bytes};
+    if (!b->address) { heap_free(b); return false; }
     s->blocks = b;
     held(s, bytes, 0);
     return true;
@@ -330,9 +330,9 @@ static uint64_t add_kept(Runtime *rt, Key key, uint64_t bytes, const char *name,
     GraphStore *s = store_of(rt);
     Device     *d = runtime_device(rt);
     bool     keep = stays(rt, key);
-    uint64_t inside = in_block(rt, bytes, keep), at = inside ? inside : d->ops->alloc(d, bytes, name, err);
+    uint64_t inside = in_block(rt, bytes, keep), at = inside ? inside : device_alloc(d, bytes, name, err);
     if (!at) return 0;
-    Kept *k = checked_alloc(sizeof *k);
+    Kept *k = heap_alloc(sizeof *k);
     *k = (Kept){
         .next = s->kept, .key = key, .address = at, .bytes = bytes, .inside = inside && keep, .lent = inside && !keep};
     s->kept = k;
@@ -409,8 +409,8 @@ static bool compute(Runtime *rt, const TGraph *g, const TGLaunch *launch, Buf *e
     fine = fine && (!runtime_device(rt)->ops->runs_ptx || plan_facts(&l, rt, err)) && plan_variant(&l, rt, err) &&
            plan_prepare(&l, rt, err) && plan_launch(&l, rt, &plain, err);
     prepared_free(runtime_device(rt), &l.prepared);
-    free(l.args);
-    free(l.bound);
+    heap_free(l.args);
+    heap_free(l.bound);
     return fine;
 }
 

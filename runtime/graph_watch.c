@@ -42,16 +42,16 @@ static bool writes(const PlanLaunch *l, int param) { return l->launch->args[para
 // By launch and parameter: does it leave a value as its last writer? From the last launch to the first.
 static bool **last_writers(const Plan *p) {
     enum { NOBODY, WRITES, MAKES_ANOTHER };
-    char  *then = checked_alloc((size_t)p->graph->nvalues + 1);
-    bool **last = checked_alloc(sizeof *last * ((size_t)p->nlaunches + 1));
+    char  *then = heap_alloc((size_t)p->graph->nvalues + 1);
+    bool **last = heap_alloc(sizeof *last * ((size_t)p->nlaunches + 1));
     for (int i = p->nlaunches - 1; i >= 0; i--) {
         const PlanLaunch *l = p->launch[i];
         int n = l->launch->kernel->nparams;
-        last[i] = checked_alloc((size_t)n + 1);
+        last[i] = heap_alloc((size_t)n + 1);
         for (int k = 0; k < n; k++) if (writes(l, k)) last[i][k] = then[plan_root(p->graph, l->launch->args[k].tensor)] != WRITES;
         for (int k = 0; k < n; k++) if (writes(l, k)) then[plan_root(p->graph, l->launch->args[k].tensor)] = made_of(p, l, k) >= 0 ? MAKES_ANOTHER : WRITES;
     }
-    free(then);
+    heap_free(then);
     return last;
 }
 
@@ -82,7 +82,7 @@ bool plan_watch(Plan *p, const RunControl *ctl, Buf *err) {
     for (int i = 0; i < p->nlaunches && go_on; i++)
         go_on = plan_launch(p->launch[i], p->rt, ctl, err) && d->ops->sync(d, err) &&
                 show_written(p, i, last[i], ctl->watch, err);
-    for (int i = 0; i < p->nlaunches; i++) free(last[i]);
-    free(last);
+    for (int i = 0; i < p->nlaunches; i++) heap_free(last[i]);
+    heap_free(last);
     return !err->n;
 }

@@ -16,14 +16,14 @@ void open_files_free(OpenFile *f) {
     for (OpenFile *next; f; f = next) {
         next = f->next;
         weights_close(f->file);
-        free(f->path);
-        free(f->why);
-        free(f);
+        heap_free(f->path);
+        heap_free(f->why);
+        heap_free(f);
     }
 }
 
 static OpenFile *add_file(Runtime *rt, const char *path, WeightFile *file, char *why) {
-    OpenFile **files = store_files(rt), *f = checked_alloc(sizeof *f);
+    OpenFile **files = store_files(rt), *f = heap_alloc(sizeof *f);
     *f = (OpenFile){.next = *files, .path = copy_text(path, strlen(path)), .file = file, .why = why};
     return *files = f;
 }
@@ -124,7 +124,7 @@ static FillSpec random_weight(const TGValue *v, uint64_t seed) {
                      .hi = number_double(width),
                      .seed = seed,
                      .stream = rng_stream(name, 0)};
-    free(name);
+    heap_free(name);
     return fill;
 }
 

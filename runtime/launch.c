@@ -48,7 +48,7 @@ static bool copy_in(OpenLaunch *l, const KernelArg *args, const RunControl *ctl,
         if (want->kind == PK_SCALAR) continue;
         const HostTensor *t = args[p].tensor;
         size_t bytes = tensor_bytes(t);
-        l->args[p].address = d->ops->alloc(d, bytes, want->name->s, err);
+        l->args[p].address = device_alloc(d, bytes, want->name->s, err);
         if (!l->args[p].address) return false;
         bool only_out = want->kind == PK_TENSOR && want->mode == PM_OUT;
         bool fine = only_out ? d->ops->fill(d, l->args[p].address, bytes, junk_of(ctl), ctl->junk_seed + (uint64_t)p, err)
@@ -78,8 +78,8 @@ static bool ready(Runtime *rt, OpenLaunch *l, Buf *err) {
 }
 
 static bool bind_memory(OpenLaunch *l, KernelArg *args, const RunControl *ctl, Buf *err) {
-    l->args = checked_alloc(sizeof *l->args * MAX_PARAMS);
-    l->bound = checked_alloc(sizeof *l->bound);
+    l->args = heap_alloc(sizeof *l->args * MAX_PARAMS);
+    l->bound = heap_alloc(sizeof *l->bound);
     for (int p = 0; p < l->nargs; p++) describe_arg(&args[p], &l->args[p]);
     return bind_sized(l->info, l->args, l->nargs, ctl->dims, l->bound, err) && make_outputs(l->info, args, l->args, err)
         && copy_in(l, args, ctl, err) && bind_overlap(l->bound, err);
@@ -111,9 +111,9 @@ bool launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, cons
 void launch_close(OpenLaunch *l) {
     prepared_free(l->device, &l->prepared);
     for (int p = 0; l->args && p < l->nargs; p++)
-        if (l->args[p].address) l->device->ops->free(l->device, l->args[p].address);
-    free(l->args);
-    free(l->bound);
+        if (l->args[p].address) device_free(l->device, l->args[p].address);
+    heap_free(l->args);
+    heap_free(l->bound);
     device_close(l->host);
     *l = (OpenLaunch){0};
 }
@@ -125,7 +125,7 @@ static void carry_bounds(const OpenLaunch *l, KernelArg *args, EvalOptions *opt)
         if (param_written(&l->info->params[p])) {
             double *before = args[p].bound;
             size_t  n = (size_t)tensor_count(args[p].tensor);
-            args[p].bound = checked_alloc(sizeof(double) * (n + 1));
+            args[p].bound = heap_alloc(sizeof(double) * (n + 1));
             if (before) memcpy(args[p].bound, before, sizeof(double) * n);
         }
         opt->bound[p] = args[p].bound;
@@ -167,7 +167,7 @@ bool eval_kernel(Runtime *rt, const Compiled *c, const LaunchInfo *info, const B
         fine = false;
     } else if (report.text.n) buf_add(ctl->notes, report.text.p, report.text.n);
     buf_free(&report.text);
-    free(fault);
+    heap_free(fault);
     return fine;
 }
 
@@ -189,13 +189,13 @@ static bool run_ptx(const OpenLaunch *l, const RunControl *ctl, Buf *err) {
 
 // On a device with memory of its own, the arguments are still the host's when this is asked.
 static bool verified(Runtime *rt, const OpenLaunch *l, const KernelArg *args, Buf *err) {
-    BindArg *host = checked_alloc(sizeof *host * MAX_PARAMS);
+    BindArg *host = heap_alloc(sizeof *host * MAX_PARAMS);
     for (int p = 0; p < l->nargs; p++) {
         host[p] = l->args[p];
         if (args[p].tensor) host[p].address = (uint64_t)(uintptr_t)args[p].tensor->data;
     }
     bool fine = verify_values(rt, l->compiled, l->bound, host, err);
-    free(host);
+    heap_free(host);
     return fine;
 }
 

@@ -74,7 +74,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     bool ok = model_open(path, args, nargs, &b, err);
     stages_lap(opt->stages, RS_import, &since);
     int outputs = b.m != NULL ? onnx_output_count(b.m) : 0;
-    GTensor *out = checked_alloc(sizeof *out * (size_t)(outputs + 1));
+    GTensor *out = heap_alloc(sizeof *out * (size_t)(outputs + 1));
     Buf why = {0};
     if (ok && !model_all_given(&b, &why)) ok = false, buf_printf(err, "%s: %s", path, why.p);
     OnnxImport how = model_import(&b, &opt->import);
@@ -92,7 +92,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     for (int i = 0; i < outputs && ok; i++) ok = show(onnx_output_name(b.m, i), &out[i], b.save[i], to, err);
     fflush(to);                                              // they are there before the device is closed
     for (int i = 0; i < outputs; i++) g_tensor_free(&out[i]);
-    free(out);
+    heap_free(out);
     buf_free(&why);
     model_close(&b);
     since = now_us();
@@ -104,12 +104,12 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
 typedef enum Print { PRINT_GRAPH, PRINT_PROGRAM, PRINT_FUSION } Print;
 
 static bool print_fusion(Graph *g, const OnnxImport *how, Buf *out, Buf *err) {
-    GTensor *in = checked_alloc(sizeof *in * (size_t)(graph_input_count(g) + 1));
+    GTensor *in = heap_alloc(sizeof *in * (size_t)(graph_input_count(g) + 1));
     for (int i = 0; i < graph_input_count(g); i++)
         for (int k = 0; k < how->ngiven; k++)
             if (strcmp(how->given[k].name, graph_input_name(g, i)) == 0) in[i] = *how->given[k].tensor;
     bool ok = graph_write_fusion(g, in, out, err);
-    free(in);
+    heap_free(in);
     return ok;
 }
 

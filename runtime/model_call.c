@@ -3,9 +3,9 @@
 //     x=random:f32[8,784]  x=x.npy  x=x.pb  x=3        inputs, as for kernels (args.c), by the names of the model
 //     y=y.npy  y=y.pb                                  an argument with the name of an output says where to save it
 //     input_0.pb, input_1.pb, ..                       a folder: the k-th input
-#define _GNU_SOURCE // asprintf
 #include "runtime/internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,12 +117,14 @@ bool model_all_given(const ModelCall *b, Buf *err) {
 
 int data_tensors(const char *folder, const char *kind, GTensor *out, int most, Buf *err) {
     for (int i = 0;; i++) {
-        char *path = NULL;
+        Buf path = {0};
         struct stat st;
-        if (asprintf(&path, "%s/%s_%d.pb", folder, kind, i) < 0) abort();
-        bool there = stat(path, &st) == 0, ok = there && i < most && onnx_tensor_read(path, &out[i], err);
-        if (there && i >= most) buf_printf(err, "%s: the model has only %d %ss", path, most, kind);
-        free(path);
+        buf_printf(&path, "%s/%s_%d.pb", folder, kind, i);
+        bool found = stat(path.p, &st) == 0, there = found || (errno != ENOENT && errno != ENOTDIR);
+        bool ok = found && i < most && onnx_tensor_read(path.p, &out[i], err);
+        if (!found && there) buf_printf(err, "%s: %s", path.p, strerror(errno));
+        if (found && i >= most) buf_printf(err, "%s: the model has only %d %ss", path.p, most, kind);
+        buf_free(&path);
         if (there && !ok) return -1 - i;
         if (!there) return i;
     }
@@ -134,7 +136,7 @@ void data_reinterpret(GTensor *t, Elem elem) {
 
 bool model_data(ModelCall *b, const char *folder, Buf *err) {
     int most = onnx_input_count(b->m, true);
-    GTensor *in = checked_alloc(sizeof *in * (size_t)(most + 1));
+    GTensor *in = heap_alloc(sizeof *in * (size_t)(most + 1));
     int n = data_tensors(folder, "input", in, most, err), read = n < 0 ? -1 - n : n;
     for (int i = 0; i < read; i++) {
         bool given = n < 0;
@@ -149,7 +151,7 @@ bool model_data(ModelCall *b, const char *folder, Buf *err) {
         b->n++;
     }
     if (n == 0 && most > 0) buf_printf(err, "%s: there is no input_0.pb", folder);
-    free(in);
+    heap_free(in);
     return n > 0 || (n == 0 && most == 0);
 }
 
@@ -159,9 +161,9 @@ bool model_open(const char *path, RunArg *args, int nargs, ModelCall *b, Buf *er
     *b = (ModelCall){.m = onnx_read(path, err)};
     if (b->m == NULL) return false;
     size_t room = (size_t)nargs + (size_t)onnx_input_count(b->m, true) + 1;
-    b->in = checked_alloc(sizeof *b->in * room);
-    b->given = checked_alloc(sizeof *b->given * room);
-    b->save = checked_alloc(sizeof *b->save * (size_t)(onnx_output_count(b->m) + 1));
+    b->in = heap_alloc(sizeof *b->in * room);
+    b->given = heap_alloc(sizeof *b->given * room);
+    b->save = heap_alloc(sizeof *b->save * (size_t)(onnx_output_count(b->m) + 1));
     Buf why = {0};
     bool ok = bind_arguments(b, args, nargs, &why);
     b->nargs = b->n;
@@ -172,8 +174,8 @@ bool model_open(const char *path, RunArg *args, int nargs, ModelCall *b, Buf *er
 
 void model_close(ModelCall *b) {
     for (int i = b->nargs; i < b->n; i++) g_tensor_free(&b->in[i]);
-    free(b->in);
-    free(b->given);
-    free(b->save);
+    heap_free(b->in);
+    heap_free(b->given);
+    heap_free(b->save);
     onnx_free(b->m);
 }

@@ -232,7 +232,7 @@ static bool open_call(Call *c, Buf *err) {
 }
 
 static Call *new_call(const ModelProgram *p, const OnnxImport *how) {
-    Call *c = checked_alloc(sizeof *c);
+    Call *c = heap_alloc(sizeof *c);
     *c = (Call){.p = p, .how = how, .nin = graph_input_count(p->graph), .nout = graph_output_count(p->graph)};
     return c;
 }
@@ -241,7 +241,7 @@ static void close_call(Call *c) {
     for (int i = 0; i < c->nin; i++)
         if (c->own[i]) tensor_free(&c->tensor[i]);           // which is in[i]
     for (int i = 0; i < c->nout; i++) tensor_free(&c->tensor[c->nin + i]);
-    free(c);
+    heap_free(c);
 }
 
 // ---- a call of several programs --------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ static bool host_result(ModelStages *x, int i, const OnnxImport *how, GTensor *o
 
 static bool call_stages(const ModelProgram *p, const OnnxImport *how, const RunControl *control, GTensor *outputs, Buf *err) {
     int n = graph_input_count(p->graph), made = 0;
-    StageTensor *in = checked_alloc(sizeof *in * (size_t)(n + 1));
+    StageTensor *in = heap_alloc(sizeof *in * (size_t)(n + 1));
     bool fine = true;
     for (int i = 0; i < n && fine; i++) {
         const GTensor *t = given_for(how, graph_input_name(p->graph, i));
@@ -269,7 +269,7 @@ static bool call_stages(const ModelProgram *p, const OnnxImport *how, const RunC
     fine = fine && stages_run(p->stages, in, NULL, control, err) == GRAPH_FINE;
     for (int i = 0; i < graph_output_count(p->graph) && fine; i++, made += fine) fine = host_result(p->stages, i, how, &outputs[i], err);
     for (int i = 0; i < made && !fine; i++) g_tensor_free(&outputs[i]);
-    free(in);
+    heap_free(in);
     return fine;
 }
 
@@ -290,7 +290,7 @@ bool program_call(const ModelProgram *p, const OnnxImport *how, const RunControl
 int program_count(const ModelProgram *p) { return p->stages ? graph_stages(p->graph)->nstages : 1; }
 
 static bool values_of(const GStage *at, const GTensor *in, const GTensor *between, GValues *out, Buf *err) {
-    GTensor *given = checked_alloc(sizeof *given * (size_t)(at->nin + 1));
+    GTensor *given = heap_alloc(sizeof *given * (size_t)(at->nin + 1));
     bool fine = true;
     int n = 0;
     for (; n < at->nin && fine; n++)
@@ -298,7 +298,7 @@ static bool values_of(const GStage *at, const GTensor *in, const GTensor *betwee
     if (!fine) buf_puts(err, "out of memory");
     fine = fine && graph_values(at->graph, given, out, err);
     for (int i = 0; i < n; i++) g_tensor_free(&given[i]);
-    free(given);
+    heap_free(given);
     return fine;
 }
 
@@ -306,7 +306,7 @@ static bool values_of_stages(const ModelProgram *p, const OnnxImport *how, GValu
     const GStages *s = graph_stages(p->graph);
     int  inputs = graph_input_count(p->graph), n = 0;
     char why[512] = "";
-    GTensor *in = checked_alloc(sizeof *in * (size_t)(inputs + 1)), *between = checked_alloc(sizeof *between * (size_t)(s->nvalues + 1));
+    GTensor *in = heap_alloc(sizeof *in * (size_t)(inputs + 1)), *between = heap_alloc(sizeof *between * (size_t)(s->nvalues + 1));
     bool fine = true;
     for (; n < inputs && fine; n++) {
         const GTensor *t = given_for(how, graph_input_name(p->graph, n));
@@ -317,8 +317,8 @@ static bool values_of_stages(const ModelProgram *p, const OnnxImport *how, GValu
     for (int i = 0; i < s->nstages && fine; i++) fine = values_of(&s->stage[i + 1], in, between, &out[i], err);
     for (int i = 0; i < n; i++) g_tensor_free(&in[i]);
     for (int i = 0; i < s->nvalues; i++) g_tensor_free(&between[i]);
-    free(between);
-    free(in);
+    heap_free(between);
+    heap_free(in);
     return fine;
 }
 

@@ -71,17 +71,17 @@ ModelStages *stages_open(Runtime *rt, const SemaFile *file, const Graph *whole, 
     const GStages *s = graph_stages(whole);
     if (sema_graph_count(file) != s->nstages)
         return buf_printf(err, "the file has %d graphs, the model is run in %d", sema_graph_count(file), s->nstages), NULL;
-    ModelStages *x = checked_alloc(sizeof *x);
+    ModelStages *x = heap_alloc(sizeof *x);
     size_t dims = (size_t)graph_dim_count(whole) + 1;
-    *x = (ModelStages){.whole = whole, .s = s, .rt = rt, .ninputs = graph_input_count(whole), .bound = checked_alloc(sizeof *x->bound)};
-    x->exec = checked_alloc(sizeof(GraphExec *) * ((size_t)s->nstages + 1));
-    x->input = checked_alloc(sizeof *x->input * ((size_t)x->ninputs + 1));
-    x->value = checked_alloc(sizeof *x->value * ((size_t)s->nvalues + 1));
-    x->known = (GSizes){checked_alloc(sizeof(int64_t) * dims), checked_alloc(sizeof(bool) * dims)};
+    *x = (ModelStages){.whole = whole, .s = s, .rt = rt, .ninputs = graph_input_count(whole), .bound = heap_alloc(sizeof *x->bound)};
+    x->exec = heap_alloc(sizeof(GraphExec *) * ((size_t)s->nstages + 1));
+    x->input = heap_alloc(sizeof *x->input * ((size_t)x->ninputs + 1));
+    x->value = heap_alloc(sizeof *x->value * ((size_t)s->nvalues + 1));
+    x->known = (GSizes){heap_alloc(sizeof(int64_t) * dims), heap_alloc(sizeof(bool) * dims)};
     for (int i = 0; i < x->ninputs; i++) x->input[i].name = graph_input_name(whole, i);
     for (int i = 0; i < s->nvalues; i++) x->value[i].name = s->value[i].name;
-    x->fetched = checked_alloc(sizeof *x->fetched * ((size_t)s->nstages + 1));
-    x->sent = checked_alloc(sizeof *x->sent * ((size_t)s->nstages + 1));
+    x->fetched = heap_alloc(sizeof *x->fetched * ((size_t)s->nstages + 1));
+    x->sent = heap_alloc(sizeof *x->sent * ((size_t)s->nstages + 1));
     bool fine = true;
     for (int i = 1; i <= s->nstages && fine; i++) {
         const GStage *at = &s->stage[i];
@@ -110,25 +110,25 @@ void stages_close(ModelStages *x) {
     for (int i = 0; i < x->ninputs + x->s->nvalues; i++) {
         Held *h = i < x->ninputs ? &x->input[i] : &x->value[i - x->ninputs];
         forget(h);
-        if (h->place) d->ops->free(d, h->place);
+        if (h->place) device_free(d, h->place);
     }
     for (int i = 0; i <= x->s->nstages; i++) {
         Parcel *p[2] = {&x->fetched[i], &x->sent[i]};
         for (int k = 0; k < 2; k++) {
-            if (p[k]->address) d->ops->free(d, p[k]->address);
-            free(p[k]->host);
+            if (p[k]->address) device_free(d, p[k]->address);
+            heap_free(p[k]->host);
         }
     }
-    free(x->fetched);
-    free(x->sent);
+    heap_free(x->fetched);
+    heap_free(x->sent);
     for (int i = 1; i <= x->s->nstages; i++) graph_close(x->exec[i]);
-    free(x->exec);
-    free(x->input);
-    free(x->value);
-    free(x->known.dims);
-    free(x->known.bound);
-    free(x->bound);
-    free(x);
+    heap_free(x->exec);
+    heap_free(x->input);
+    heap_free(x->value);
+    heap_free(x->known.dims);
+    heap_free(x->known.bound);
+    heap_free(x->bound);
+    heap_free(x);
 }
 
 // ---- from one side to the other --------------------------------------------------------------------
@@ -146,9 +146,9 @@ static bool make_place(ModelStages *x, Held *h, Elem elem, Buf *err) {
     if (h->lent && bytes > h->lent_room)
         return buf_printf(err, "`%s` has %llu bytes, more than the %llu that there is room for", h->name, (unsigned long long)bytes, (unsigned long long)h->lent_room), false;
     if (!h->lent && (!h->place || h->room < bytes)) {
-        if (h->place) d->ops->free(d, h->place);
+        if (h->place) device_free(d, h->place);
         h->room = bytes + bytes / 4;                         // the next may be a little larger
-        h->place = d->ops->alloc(d, h->room, h->name, err);
+        h->place = device_alloc(d, h->room, h->name, err);
         if (!h->place) return h->room = 0, false;
     }
     h->address = h->lent ? h->lent : h->place;
@@ -172,13 +172,13 @@ static bool parcel_room(ModelStages *x, Parcel *p, Buf *err) {
     Device *d = runtime_device(x->rt);
     p->there = false;
     if (p->host_room < p->bytes) {
-        free(p->host);
-        p->host = checked_alloc(p->host_room = p->bytes * 2);
+        heap_free(p->host);
+        p->host = heap_alloc(p->host_room = p->bytes * 2);
     }
     if (p->room >= p->bytes && p->address) return true;
-    if (p->address) d->ops->free(d, p->address);
+    if (p->address) device_free(d, p->address);
     p->room = p->bytes * 2;
-    p->address = d->ops->alloc(d, p->room, "what goes between programs", err);
+    p->address = device_alloc(d, p->room, "what goes between programs", err);
     if (!p->address) p->room = 0;
     return p->address != 0;
 }
@@ -264,8 +264,8 @@ static bool turn(ModelStages *x, int number, Buf *err) {
     const GStage *at = &x->s->stage[number];
     char why[512] = "out of memory";
     if (at->nmakes == 0) return true;
-    GTensor *in = checked_alloc(sizeof *in * (size_t)(x->ninputs + 1)), *reads = checked_alloc(sizeof *reads * (size_t)(at->nreads + 1)),
-            *makes = checked_alloc(sizeof *makes * (size_t)at->nmakes);
+    GTensor *in = heap_alloc(sizeof *in * (size_t)(x->ninputs + 1)), *reads = heap_alloc(sizeof *reads * (size_t)(at->nreads + 1)),
+            *makes = heap_alloc(sizeof *makes * (size_t)at->nmakes);
     bool fine = true, later = false;
     for (int i = 0; i < at->ninputs; i++) later |= x->input[at->inputs[i]].host.data == NULL;
     if (later) fine = runtime_device(x->rt)->ops->sync(runtime_device(x->rt), err);           // a stream of the caller's may be making it
@@ -287,9 +287,9 @@ static bool turn(ModelStages *x, int number, Buf *err) {
         h->own = true;
     }
     fine = fine && send(x, number, err);
-    free(makes);
-    free(reads);
-    free(in);
+    heap_free(makes);
+    heap_free(reads);
+    heap_free(in);
     return fine;
 }
 
@@ -303,7 +303,7 @@ static GraphFailure program(ModelStages *x, int number, const RunControl *ctl, B
     const GStage *at = &x->s->stage[number];
     const LaunchInfo *info = graph_info(x->exec[number]);
     Device  *d = runtime_device(x->rt);
-    BindArg *args = checked_alloc(sizeof *args * (size_t)(at->nin + at->nout + 1));
+    BindArg *args = heap_alloc(sizeof *args * (size_t)(at->nin + at->nout + 1));
     Parcel  *parcel = &x->fetched[number];
     GraphFailure r = GRAPH_FINE;
     parcel->bytes = 0;
@@ -336,7 +336,7 @@ static GraphFailure program(ModelStages *x, int number, const RunControl *ctl, B
     with.no_wait = false;
     if (ctl->profile) ctl->profile->program = number;
     if (r == GRAPH_FINE) r = graph_run_at(x->exec[number], args, &with, err);
-    free(args);
+    heap_free(args);
     return r;
 }
 

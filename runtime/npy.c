@@ -222,7 +222,7 @@ bool npy_read(const char *path, HostTensor *out, Buf *err) {
     bool ok = npy_parse(p, n, out, &why);
     if (!ok) buf_printf(err, "%s: %s", path, why.p);
     buf_free(&why);
-    if (p) munmap((void *)(uintptr_t)p, n);
+    file_unmap_plain(p, n);
     return ok;
 }
 

@@ -2,11 +2,10 @@
 #define _GNU_SOURCE                    // sched_getaffinity
 #include "runtime/parallel.h"
 
-#include <pthread.h>
+#include "lang/heap.h"
+
 #include <sched.h>
 #include <stdatomic.h>
-
-enum { MAX_THREADS = 16 };
 
 typedef struct Shared {
     void  (*piece)(void *ctx, int64_t from, int64_t to);
@@ -20,19 +19,15 @@ int cores(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static void *take(void *shared) {
+static void take(void *shared) {
     Shared *s = shared;
     for (int64_t at; (at = atomic_fetch_add(&s->next, s->grain)) < s->n;)
         s->piece(s->ctx, at, s->n - at < s->grain ? s->n : at + s->grain);
-    return NULL;
 }
 
 void parallel(int64_t n, int64_t grain, void (*piece)(void *ctx, int64_t from, int64_t to), void *ctx) {
-    pthread_t thread[MAX_THREADS];
     Shared s = {.piece = piece, .ctx = ctx, .n = n, .grain = grain};
     int64_t pieces = (n + grain - 1) / grain;
-    int started = 0, most = cores() - 1 < MAX_THREADS ? cores() - 1 : MAX_THREADS;
-    while (started < most && started < pieces - 1 && pthread_create(&thread[started], NULL, take, &s) == 0) started++;
-    take(&s);
-    for (int i = 0; i < started; i++) pthread_join(thread[i], NULL);
+    int more = cores() - 1;
+    heap_crew(more < pieces - 1 ? more : (int)(pieces - 1), take, &s);
 }

@@ -123,7 +123,7 @@ static void print_group(const Group *g, const char *heads, FILE *to) {
         extent[k] = high - low[k] + 1;
         all = extent[k] > 0 && all <= INT32_MAX / extent[k] ? all * extent[k] : INT32_MAX;
     }
-    char (*cell)[PRINT_CELL] = all == g->n ? calloc((size_t)all, PRINT_CELL) : NULL;
+    char (*cell)[PRINT_CELL] = all == g->n ? heap_try_zeroed((size_t)all, PRINT_CELL) : NULL;
     for (int i = 0; !cell && i < g->n; i++) print_shown(to, "%.*s\n", (int)(l[i].value + l[i].n - l[i].text), l[i].text);
     for (int i = 0; cell && i < g->n; i++) {
         int64_t at = 0;
@@ -132,22 +132,22 @@ static void print_group(const Group *g, const char *heads, FILE *to) {
     }
     char *head = copy_text(heads + l->head, l->end - l->head);
     if (cell) print_tile(head, l->rank, extent, cell, to);
-    free(head);
-    free(cell);
+    heap_free(head);
+    heap_free(cell);
 }
 
 // ---- order ---------------------------------------------------------------------------------------
 
 // Groups that wait for no other, the first to come on top.
-typedef struct Heap { int *at, n; const Group *group; } Heap;
+typedef struct LineHeap { int *at, n; const Group *group; } LineHeap;
 
-static void heap_put(Heap *h, int g) {
+static void heap_put(LineHeap *h, int g) {
     int i = h->n++;
     for (; i && h->group[h->at[(i - 1) / 2]].first > h->group[g].first; i = (i - 1) / 2) h->at[i] = h->at[(i - 1) / 2];
     h->at[i] = g;
 }
 
-static int heap_take(Heap *h) {
+static int heap_take(LineHeap *h) {
     int top = h->at[0], last = h->at[--h->n], i = 0;
     for (int kid; (kid = 2 * i + 1) < h->n; i = kid) {
         if (kid + 1 < h->n && h->group[h->at[kid + 1]].first < h->group[h->at[kid]].first) kid++;
@@ -160,10 +160,10 @@ static int heap_take(Heap *h) {
 
 // What a thread prints next waits for what it printed before. Who waits for each other all the same comes as it came.
 static void in_order(Line *line, int lines, Group *group, int groups, const char *heads, FILE *to) {
-    Edge *edge = checked_alloc(sizeof *edge * (size_t)(lines + 1));
-    Heap  heap = {checked_alloc(sizeof(int) * (size_t)(groups + 1)), 0, group};
+    Edge *edge = heap_alloc(sizeof *edge * (size_t)(lines + 1));
+    LineHeap  heap = {heap_alloc(sizeof(int) * (size_t)(groups + 1)), 0, group};
     int   edges = 0, done = 0, next = 0;
-    Line *chain = checked_alloc(sizeof *chain * (size_t)(lines + 1));
+    Line *chain = heap_alloc(sizeof *chain * (size_t)(lines + 1));
     memcpy(chain, line, sizeof *line * (size_t)lines);
     qsort(chain, (size_t)lines, sizeof *chain, by_thread);
     for (int i = 1; i < lines; i++) {
@@ -183,9 +183,9 @@ static void in_order(Line *line, int lines, Group *group, int groups, const char
         for (int e = group[g].follow; e >= 0; e = edge[e].next)
             if (group[edge[e].to].waits > 0 && --group[edge[e].to].waits == 0) heap_put(&heap, edge[e].to);
     }
-    free(edge);
-    free(heap.at);
-    free(chain);
+    heap_free(edge);
+    heap_free(heap.at);
+    heap_free(chain);
 }
 
 // ---- all together --------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ static void together(Prints *p) {
     int lines = 0, groups = 0, from = 0;
     const char *text = p->text.p, *end = text + p->text.n;
     for (size_t i = 0; i < p->text.n; i++) lines += text[i] == '\n';
-    Line  *line = checked_alloc(sizeof *line * (size_t)(lines + 2));
-    Group *group = checked_alloc(sizeof *group * (size_t)(lines + 2));
+    Line  *line = heap_alloc(sizeof *line * (size_t)(lines + 2));
+    Group *group = heap_alloc(sizeof *group * (size_t)(lines + 2));
     lines = 0;
     for (const char *at = text; at < end; lines++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
@@ -220,15 +220,15 @@ static void together(Prints *p) {
     }
     in_order(line, lines, group, groups, heads.p ? heads.p : "", p->to);
     fflush(p->to);
-    free(line);
-    free(group);
+    heap_free(line);
+    heap_free(group);
     buf_free(&heads);
     buf_free(&p->text);
     p->nfrom = 0;
 }
 
 Prints *prints_new(FILE *to) {
-    Prints *p = checked_alloc(sizeof *p);
+    Prints *p = heap_alloc(sizeof *p);
     p->to = to;
     return p;
 }
@@ -247,8 +247,7 @@ void prints_add(Prints *p, uint32_t thread, const char *text, size_t n) {
     if (!p->text.n && !element) { put_shown(p->to, text, n); return; }
     if (p->nfrom == p->room) {
         p->room = p->room ? 2 * p->room : 256;
-        p->from = realloc(p->from, sizeof *p->from * (size_t)p->room);
-        if (!p->from) ice("out of memory");
+        p->from = heap_resize(p->from, sizeof *p->from * (size_t)p->room);
     }
     p->from[p->nfrom++] = (From){p->text.n, thread};
     buf_add(&p->text, text, n);
@@ -265,7 +264,7 @@ const char *prints_assertion(const Prints *p) { return p ? p->assertion : NULL; 
 void prints_free(Prints *p) {
     if (!p) return;
     buf_free(&p->text);
-    free(p->from);
-    free(p->assertion);
-    free(p);
+    heap_free(p->from);
+    heap_free(p->assertion);
+    heap_free(p);
 }

@@ -208,7 +208,7 @@ static bool is_pointer(const EmuParam *p) { return p->size == 8 && p->count == 1
 
 static bool to_device(Raw *r, Piece *p, Buf *err) {
     const HostTensor *t = &p->a->tensor;
-    p->address = r->dev->ops->alloc(r->dev, tensor_bytes(t), p->as.name, err);
+    p->address = device_alloc(r->dev, tensor_bytes(t), p->as.name, err);
     return p->address && tensor_copy(&p->before, t, err) && r->dev->ops->write(r->dev, p->address, t->data, tensor_bytes(t), err);
 }
 
@@ -240,7 +240,7 @@ static bool put_map(Raw *r, Piece *p, Buf *err) {
     }
     if (!to_device(r, p, err) || !ptx_map_make(r->dev, p->as.name, p->a, p->address, &map, err)) return false;
     if (!is_pointer(&p->as)) { memcpy(p->to, map.bytes, sizeof map.bytes); return true; }
-    p->map = r->dev->ops->alloc(r->dev, sizeof map.bytes, "tensor map", err);
+    p->map = device_alloc(r->dev, sizeof map.bytes, "tensor map", err);
     memcpy(p->to, &p->map, 8);
     return p->map && r->dev->ops->write(r->dev, p->map, map.bytes, sizeof map.bytes, err);
 }
@@ -358,7 +358,7 @@ static bool shape(const EmuKernel *k, const PtxLaunch *said, DeviceLaunch *out, 
 
 static bool run_raw(const PtxFile *f, Device *dev, const DeviceKernel *code, const EmuKernel *k, const PtxLaunch *launch, RunArg *args,
                     int nargs, RunResult *result, Buf *err) {
-    Raw *r = checked_alloc(sizeof *r);
+    Raw *r = heap_alloc(sizeof *r);
     memset(r, 0, sizeof *r);
     r->dev = dev, r->k = k;
     DeviceLaunch l = {.kernel = code, .params = r->params, .together = launch->together};
@@ -368,11 +368,11 @@ static bool run_raw(const PtxFile *f, Device *dev, const DeviceKernel *code, con
     ok = ok && shape(k, launch, &l, err) && bind_raw(r, &names, args, nargs, err) &&
          dev->ops->launch(dev, &l, err) && dev->ops->sync(dev, err) && take_results(r, f, result, err);
     for (int i = 0; i < r->n; i++) {
-        if (r->piece[i].address) dev->ops->free(dev, r->piece[i].address);
-        if (r->piece[i].map) dev->ops->free(dev, r->piece[i].map);
+        if (r->piece[i].address) device_free(dev, r->piece[i].address);
+        if (r->piece[i].map) device_free(dev, r->piece[i].map);
         tensor_free(&r->piece[i].before);
     }
-    free(r);
+    heap_free(r);
     return ok;
 }
 
@@ -412,13 +412,13 @@ bool ptx_run(const PtxFile *f, Device *dev, const PtxLaunch *launch, RunArg *arg
     const LaunchInfo *info = launch->grid[0] || launch->block[0] ? NULL : ptx_head(f, k);
     DeviceKernel code;
     Buf words = {0};
-    DeviceModule *m = dev->ops->load(dev, f->text, f->n, NULL, &words);
+    DeviceModule *m = device_load(dev, f->text, f->n, NULL, &words);
     bool ok = m && dev->ops->find(dev, m, k->name, &code, &words) &&
               (info ? head_fits(info, k, &words) && run_head(dev, &code, info, args, nargs, result, &words) : run_raw(f, dev, &code, k, launch, args, nargs, result, &words));
     for (int i = 0; ok && i < result->n; i++)
         if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, &words);
     if (!ok) ptx_place(f->path, strncmp(words.p, refused, sizeof refused - 1) == 0 ? words.p + sizeof refused - 1 : words.p, err);
-    dev->ops->unload(dev, m);
+    device_unload(dev, m);
     buf_free(&words);
     return ok;
 }

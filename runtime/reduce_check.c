@@ -7,10 +7,12 @@
 // same if these words are.
 #include "runtime/reduce.h"
 
+#include "lang/file.h"
 #include "lang/temporary.h"
 #include "runtime/model.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -185,9 +187,9 @@ static void ended(const ReduceHow *how, int status, const Buf *said, const Buf *
 }
 
 static bool write_candidate(const char *path, const Buf *file) {
-    FILE *f = fopen(path, "wb");
-    bool  ok = f != NULL && fwrite(file->p ? file->p : "", 1, file->n, f) == file->n;
-    return f != NULL && fclose(f) == 0 && ok;
+    int  fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && file_put(fd, file->p, file->n);
+    return fd >= 0 && close(fd) == 0 && ok;
 }
 
 static void try(const ReduceHow *how, const ReduceCase *c, const char *path, Buf *failure, Buf *out) {
@@ -209,19 +211,29 @@ static void try(const ReduceHow *how, const ReduceCase *c, const char *path, Buf
     buf_free(&words), buf_free(&text);
 }
 
+typedef struct TryFolder { char folder[256], path[512]; int note[2]; } TryFolder;
+
+static void end_try_folder(void *of, uint64_t none) {
+    const TryFolder *c = of;
+    (void)none;
+    unlink(c->path), rmdir(c->folder);
+    temporary_forget(c->note[1]), temporary_forget(c->note[0]);
+}
+
 void reduce_check(const ReduceHow *how, const ReduceCase *c, Buf *failure, Buf *said) {
     const char *tmp = getenv("TMPDIR"), *name = strrchr(how->path, '/');
-    char folder[256], path[512];
-    bool file = how->model || how->command;
-    name = name ? name + 1 : how->path;
-    if (!file) { try(how, c, how->path, failure, said); return; }
-    snprintf(folder, sizeof folder, "%s/tkc-reduce-XXXXXX", tmp && strlen(tmp) < 200 ? tmp : "/tmp");
+    if (!how->model && !how->command) { try(how, c, how->path, failure, said); return; }
+    TryFolder *it = heap_alloc(sizeof *it);
+    snprintf(it->folder, sizeof it->folder, "%s/tkc-reduce-XXXXXX", tmp && strlen(tmp) < 200 ? tmp : "/tmp");
     sigset_t was = temporary_hold();
-    bool made = mkdtemp(folder) != NULL;
-    snprintf(path, sizeof path, "%s/%.200s", folder, name);
-    int notes[2] = {made ? temporary_note(folder) : -1, made ? temporary_note(path) : -1};
+    bool made = mkdtemp(it->folder) != NULL;
+    snprintf(it->path, sizeof it->path, "%s/%.200s", it->folder, name ? name + 1 : how->path);
+    for (int i = 0; i < 2; i++) it->note[i] = made ? temporary_note(i ? it->path : it->folder) : -1;
     temporary_release(was);
-    if (made && write_candidate(path, &c->file)) try(how, c, path, failure, said);
-    if (made) unlink(path), rmdir(folder);
-    temporary_forget(notes[1]), temporary_forget(notes[0]);
+    if (!made) { heap_free(it); return; }
+    heap_hold(end_try_folder, it, 0);
+    if (write_candidate(it->path, &c->file)) try(how, c, it->path, failure, said);
+    heap_let_go(end_try_folder, it, 0);
+    end_try_folder(it, 0);
+    heap_free(it);
 }

@@ -245,14 +245,14 @@ static bool run_graph(Runtime *rt, InstanceOf of, Call c, RunResult *result, Buf
 
 bool run_item(Runtime *rt, InstanceOf of, RunArg *args, int nargs, RunResult *result, Buf *err) {
     SemaValue known[MAX_VALUES];
-    const Call c = {args, nargs, checked_alloc(sizeof *c.list * MAX_GRAPH_PARAMS)};
+    const Call c = {args, nargs, heap_alloc(sizeof *c.list * MAX_GRAPH_PARAMS)};
     *result = (RunResult){0};
     of.known = known;
     of.nknown = args_load(of.item, args, nargs, err) ? infer_values(of.item, args, nargs, known, MAX_VALUES, err) : -1;
     bool ok = of.nknown >= 0 && (of.item->kind == N_graph ? run_graph : run_instance)(rt, of, c, result, err);
     for (int i = 0; ok && i < result->n; i++)
         if (result->out[i].saved) ok = npy_write(result->out[i].saved, &result->out[i].tensor, err);
-    free(c.list);
+    heap_free(c.list);
     return ok;
 }
 

@@ -78,7 +78,7 @@ static bool put_scratch(Device *d, void *to, const LaunchSlot *s, const Bound *b
         return false;
     }
     if (s->a < SCRATCH_KINDS && b->scratch[s->a]) { put_int(to, 8, (int64_t)b->scratch[s->a]); return true; }
-    uint64_t at = d->ops->alloc(d, (uint64_t)bytes, "scratch", err);
+    uint64_t at = device_alloc(d, (uint64_t)bytes, "scratch", err);
     if (!at) return false;
     p->scratch[p->nscratch++] = at;
     put_int(to, 8, (int64_t)at);
@@ -132,8 +132,7 @@ bool prepare(Device *d, const LaunchInfo *info, const Bound *bound, const Device
                                  .smem = info->smem + (info->smem_more.n ? (uint32_t)bind_eval(b, info->smem_more) : 0), .early = blocks <= info->early && !info->together, .together = info->together, .partial = info->partial};
     size_t cells = (size_t)CELL * (size_t)(info->nslots + 1), params = sizeof(void *) * (size_t)(info->nslots + 1), fixed = sizeof *out->fixed * (size_t)(info->nparams + 1);
     size_t bytes = (cells + params + fixed + CELL - 1) / CELL * CELL;
-    char  *storage = out->storage = aligned_alloc(CELL, bytes);
-    if (!storage) { buf_puts(err, "out of memory"); return false; }
+    char  *storage = out->storage = heap_aligned(CELL, bytes);
     memset(storage, 0, bytes);
     out->launch.params = out->params = (void **)(void *)(storage + cells);
     out->launch.fixed = out->fixed = (DeviceRange *)(void *)(storage + cells + params);
@@ -162,7 +161,7 @@ bool prepared_patch(Device *d, const Bound *b, Prepared *p, int param, Buf *err)
 }
 
 void prepared_free(Device *d, Prepared *p) {
-    for (int i = 0; i < p->nscratch; i++) d->ops->free(d, p->scratch[i]);
-    free(p->storage);
+    for (int i = 0; i < p->nscratch; i++) device_free(d, p->scratch[i]);
+    heap_free(p->storage);
     *p = (Prepared){0};
 }

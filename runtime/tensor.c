@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 char *copy_text(const char *s, size_t n) {
-    char *p = checked_alloc(n + 1);
+    char *p = heap_alloc(n + 1);
     if (n) memcpy(p, s, n);
     return p;
 }
@@ -103,7 +103,7 @@ bool tensor_make(HostTensor *t, Elem elem, int rank, const int64_t *dim, Buf *er
     size_t bytes = (size_t)n * (size_t)elem_bytes(elem);
     if (!tensor_fits(&made, bytes, err)) return false;
     // much of it comes from the system as it is wanted: 0.4 ms a MB by pages of 4 kB
-    made.data = calloc(1, bytes ? bytes : 1);
+    made.data = heap_try_zeroed(1, bytes);
     if (made.data && bytes > LARGE_TENSOR) host_huge(made.data, bytes);
     if (!made.data) {
         tensor_type_text(&made, err);
@@ -121,7 +121,7 @@ bool tensor_copy(HostTensor *to, const HostTensor *from, Buf *err) {
 }
 
 void tensor_free(HostTensor *t) {
-    free(t->data);
+    heap_free(t->data);
     *t = (HostTensor){0};
 }
 

@@ -107,7 +107,7 @@ static bool duplicate(const TKernel *k, const KernelArg *args, Again *g, Buf *er
 
 static void again_free(Again *g, const TKernel *k) {
     for (int p = 0; p < k->nparams; p++) tensor_free(&g->tensor[p]);
-    free(g);
+    heap_free(g);
 }
 
 static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g, bool on_eval, bool atomics) {
@@ -118,7 +118,7 @@ static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g
     Again *reversed = NULL;
     bool fine = true;
     if (on_eval && !atomics) {
-        reversed = checked_alloc(sizeof *reversed);
+        reversed = heap_alloc(sizeof *reversed);
         fine = duplicate(k, g->args, reversed, &r->report);
     }
     fine = fine && kernel_launch(r->rt, k, g->args, k->nparams, &ctl, &r->report)
@@ -141,8 +141,8 @@ static void note_written(Run *r, const TKernel *k, const int *number) {
 static bool step_graph(Run *r, const TStep *s) {
     const TKernel *k = s->kernel;
     bool       twice = runtime_options(r->rt)->twice && runtime_device(r->rt)->ops != &cuda_ops;
-    KernelArg *args = checked_alloc(sizeof *args * MAX_GRAPH_PARAMS);
-    Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
+    KernelArg *args = heap_alloc(sizeof *args * MAX_GRAPH_PARAMS);
+    Again     *g = twice ? heap_alloc(sizeof *g) : NULL;
     int        number[MAX_GRAPH_PARAMS];
     RunControl ctl = {.junk = FILL_NAN, .junk_seed = 0x5eed0001, .notes = twice ? &r->notes : NULL};
     RunControl again = {.junk = FILL_INF, .junk_seed = 0x5eed0002};
@@ -154,7 +154,7 @@ static bool step_graph(Run *r, const TStep *s) {
                same_bytes(r, s, args, g->args, "junk: it was not written, or made from dead lanes");
     note_written(r, k, number);
     if (g) again_free(g, k);
-    free(args);
+    heap_free(args);
     return fine;
 }
 
@@ -166,7 +166,7 @@ static bool step_copied(Run *r, const TStep *s, const TStep *from) {
         const double *bound = r->bound[from->result + made];
         size_t n = (size_t)tensor_count(found);
         if (!tensor_copy(&r->tensor[s->result + made], found, &r->report)) return false;
-        if (bound) r->bound[s->result + made] = memcpy(checked_alloc(sizeof *bound * (n + 1)), bound, sizeof *bound * n);
+        if (bound) r->bound[s->result + made] = memcpy(heap_alloc(sizeof *bound * (n + 1)), bound, sizeof *bound * n);
         made++;
     }
     return true;
@@ -204,7 +204,7 @@ static bool step_known(Run *r, const TStep *s) {
         const double *bound = r->before->bound[i];
         size_t n = (size_t)tensor_count(&r->before->tensor[i]);
         if (!tensor_copy(&r->tensor[i], &r->before->tensor[i], &r->report)) return false;
-        if (bound) r->bound[i] = memcpy(checked_alloc(sizeof *bound * (n + 1)), bound, sizeof *bound * n);
+        if (bound) r->bound[i] = memcpy(heap_alloc(sizeof *bound * (n + 1)), bound, sizeof *bound * n);
     }
     return true;
 }
@@ -213,7 +213,7 @@ static bool step_launch(Run *r, const TStep *s) {
     if (s->like) return step_copied(r, s, &r->test->steps[s->like - 1]);
     if (s->reference && reference_known(r, s)) return step_known(r, s);
     const TKernel *k = s->kernel;
-    KernelArg *args = checked_alloc(sizeof *args * MAX_PARAMS);
+    KernelArg *args = heap_alloc(sizeof *args * MAX_PARAMS);
     int        number[MAX_PARAMS];
     Device    *d = runtime_device(r->rt);
     bool       on_eval = s->reference || !d->ops->runs_ptx;
@@ -229,19 +229,19 @@ static bool step_launch(Run *r, const TStep *s) {
                       .dims = s->dims,
                       .schedule = &s->schedule,
                       .notes = twice ? &r->notes : NULL};
-    Again     *g = twice ? checked_alloc(sizeof *g) : NULL;
+    Again     *g = twice ? heap_alloc(sizeof *g) : NULL;
     memset(number, 0xff, sizeof number);
     bool fine = (c || !twice) && gather(r, s, args, number) && (!g || duplicate(k, args, g, &r->report)) &&
                 kernel_launch(r->rt, k, args, k->nparams, &ctl, &r->report) &&
                 (!g || launch_again(r, s, args, g, on_eval, atomics));
     for (int p = 0; p < k->nparams; p++) {
         if (number[p] < 0 || !param_written(&k->params[p]) || (on_eval && args[p].bound == r->bound[number[p]])) continue;
-        free(r->bound[number[p]]);
+        heap_free(r->bound[number[p]]);
         r->bound[number[p]] = on_eval ? args[p].bound : NULL;
     }
     if (!s->reference) note_written(r, k, number);
     if (g) again_free(g, k);
-    free(args);
+    heap_free(args);
     return fine;
 }
 
@@ -297,9 +297,9 @@ static bool step_expect(Run *r, const TStep *s) {
 bool test_run(TestRun *r) {
     const TTest *t = r->test;
     size_t n = (size_t)(t->ntensors > 0 ? t->ntensors : 1);
-    r->tensor = checked_alloc(sizeof *r->tensor * n);
-    r->bound = checked_alloc(sizeof *r->bound * n);
-    r->written = checked_alloc(sizeof *r->written * n);
+    r->tensor = heap_alloc(sizeof *r->tensor * n);
+    r->bound = heap_alloc(sizeof *r->bound * n);
+    r->written = heap_alloc(sizeof *r->written * n);
     bool fine = true;
     for (int i = 0; i < t->nsteps && fine; i++) {
         const TStep *s = &t->steps[i];
@@ -321,10 +321,10 @@ bool test_run(TestRun *r) {
 }
 
 void test_run_free(TestRun *r) {
-    for (int i = 0; r->tensor && i < r->test->ntensors; i++) { tensor_free(&r->tensor[i]); free(r->bound[i]); }
-    free(r->tensor);
-    free(r->bound);
-    free(r->written);
+    for (int i = 0; r->tensor && i < r->test->ntensors; i++) { tensor_free(&r->tensor[i]); heap_free(r->bound[i]); }
+    heap_free(r->tensor);
+    heap_free(r->bound);
+    heap_free(r->written);
     buf_free(&r->report);
     buf_free(&r->notes);
     *r = (TestRun){0};

@@ -8,13 +8,14 @@
 
 #include "runtime/test.h"
 
-#include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "lang/ast.h"
 #include "lang/c_text.h"
+#include "lang/file.h"
 #include "lang/shown.h"
 #include "lang/std_embed.h"
 
@@ -94,8 +95,6 @@ static void run_file(Runner *r, const char *path) {
     for (int i = 0; i < all && !errors && r->opt->all_schedules; i++) test_schedules(r, path, i);
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
-
 static void run_path(Runner *r, const char *path) {
     struct stat st;
     bool there = stat(path, &st) == 0;
@@ -107,19 +106,21 @@ static void run_path(Runner *r, const char *path) {
         buf_free(&full);
     }
     if (!there || !S_ISDIR(st.st_mode)) { run_file(r, path); return; }      // what cannot be read is said there
-    struct dirent **entries;
-    int n = scandir(path, &entries, NULL, by_name);
-    for (int i = 0; i < n; i++) {
-        const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
+    char **names = file_names(path, strcmp);
+    if (!names) {
+        print_shown(r->to, "FAIL  %s: %s\n", path, strerror(errno));
+        r->counts->failed++;
+    }
+    for (int i = 0; names && names[i]; i++) {
+        const char *name = names[i], *dot = strrchr(name, '.');
         Buf full = {0};
         buf_printf(&full, "%s/%s", path, name);
         // a link to a folder may lead back here; a pipe would be waited for
         bool folder = lstat(full.p, &st) == 0 && S_ISDIR(st.st_mode), file = stat(full.p, &st) == 0 && S_ISREG(st.st_mode);
         if (name[0] != '.' && (folder || (file && dot && strcmp(dot, ".tk") == 0))) run_path(r, full.p);
         buf_free(&full);
-        free(entries[i]);
     }
-    if (n >= 0) free(entries);
+    heap_free(names);
 }
 
 bool test_paths(const char *const *paths, int n, const TestOptions *opt, TestCounts *counts) {

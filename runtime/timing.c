@@ -38,8 +38,8 @@ static bool make_filler(Timer *t, Buf *err) {
     const LaunchInfo *info;
     Bound b;
     if (!c || !compiled_kernel(t->runtime, c, &info, &t->kernel, false, err)) return false;
-    t->x = d->ops->alloc(d, bytes, "what fills the caches", err);
-    t->y = t->x ? d->ops->alloc(d, 4 * (uint64_t)rows, "what fills the caches", err) : 0;
+    t->x = device_alloc(d, bytes, "what fills the caches", err);
+    t->y = t->x ? device_alloc(d, 4 * (uint64_t)rows, "what fills the caches", err) : 0;
     if (!t->y || !d->ops->fill(d, t->x, bytes, FILL_ZERO, 0, err)) return false;
     BindArg args[2] = {{.elem = EL_i32, .rank = 2, .dim = {rows, ROW}, .address = t->x},
                        {.elem = EL_i32, .rank = 1, .dim = {rows}, .address = t->y}};
@@ -52,7 +52,7 @@ Timer *timer_open(Device *d, bool cold, Buf *err) {
         buf_printf(err, "the device %s is not for timing; there are cuda and emu", d->ops->name);
         return NULL;
     }
-    Timer *t = checked_alloc(sizeof *t);
+    Timer *t = heap_alloc(sizeof *t);
     t->device = d;
     if (!cold || !d->l2_bytes || make_filler(t, err)) return t;
     timer_close(t);
@@ -62,11 +62,11 @@ Timer *timer_open(Device *d, bool cold, Buf *err) {
 void timer_close(Timer *t) {
     if (!t) return;
     prepared_free(t->device, &t->fill);
-    if (t->x) t->device->ops->free(t->device, t->x);
-    if (t->y) t->device->ops->free(t->device, t->y);
+    if (t->x) device_free(t->device, t->x);
+    if (t->y) device_free(t->device, t->y);
     runtime_free(t->runtime);
     if (t->session) session_free(t->session);
-    free(t);
+    heap_free(t);
 }
 
 static int ascending(const void *a, const void *b) {

@@ -17,9 +17,12 @@
 //             else emu.
 // Errors      Functions that can fail give TKC_OK (0) or why they failed; tkc_error() then has the words, those that the
 //             command line prints, with file, line and column where there is a place. A failed call changes nothing,
-//             but that tensors of a launch that failed on the device may be half written. When memory for the library's
-//             own small data is out, the program is aborted. Every argument is checked (docs/api.md): NULL where something has to be,
-//             counts below 0 and numbers of no enumeration are errors; other pointers must be valid.
+//             but that tensors of a launch that failed on the device may be half written. Every argument is checked (docs/api.md):
+//             NULL where something has to be, counts below 0 and numbers of no enumeration are errors; other pointers must be valid.
+// Memory      A call for which this process has no memory gives TKC_NO_MEMORY. What it was making is gone. A program or graph
+//             that it was changing can only be freed from then on, which gives back all that it had: other calls give
+//             TKC_NO_MEMORY again. Its launches run on where their tensors are in device memory of cuda and emu. LLVM, which
+//             compiles kernels, ends the process when it gets no memory itself.
 // Ownership   What tkc_open, tkc_load_*, tkc_prepare and tkc_alloc give is the caller's to hand back, launches before
 //             their program, programs and memory before their context. Texts and arrays that are passed in are read
 //             during the call and not kept. Memory of tensors stays the caller's and must live while a launch may use it.
@@ -55,7 +58,8 @@ typedef enum tkc_status {
     TKC_OK = 0,
     TKC_BAD_ARGUMENT = 1,                    // what the caller gave: shapes, types, names; the device was not asked
     TKC_BAD_SOURCE = 2,                      // the file cannot be read, or what it says is wrong
-    TKC_DEVICE_ERROR = 3,                    // there is no such device, memory is out, or the device found a fault
+    TKC_DEVICE_ERROR = 3,                    // there is no such device, its memory is out, or the device found a fault
+    TKC_NO_MEMORY = 4,                       // memory of this process is out
 } tkc_status;
 
 // Element types. The numbers stay what they are.

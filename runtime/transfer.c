@@ -22,12 +22,15 @@ typedef struct Worker {
     pthread_t    thread;
     DeviceStage *stage;                                  // NULL: the room is ordinary memory
     bool         pins;                                   // its room, and those of some after it, are pinned
+    bool         no_memory;
     double       made_us, sent_us;
     Buf          err;
 } Worker;
 
 struct Transfer {
     Device       *device;
+    Heap         *heap;                                  // of its threads
+    void        (*what)(void *worker);                   // that they do
     TransferItem *item;      int n, room;
     int64_t      *piece;                                 // by item: the number of its first piece
     int64_t       pieces;
@@ -44,12 +47,17 @@ struct Transfer {
     pthread_cond_t  done;
 };
 
+static void end(Transfer *t);
+static void end_transfer(void *t, uint64_t none) { (void)none; end(t); }
+
 Transfer *transfer_new(Device *d) {
-    Transfer *t = checked_alloc(sizeof *t);
+    Transfer *t = heap_alloc(sizeof *t);
     t->device = d;
+    t->heap = heap_here();
     for (int i = 0; i < MAX_THREADS; i++) t->worker[i].t = t;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->done, NULL);
+    heap_hold_thread(end_transfer, t, 0);
     return t;
 }
 
@@ -58,9 +66,8 @@ static uint64_t item_bytes(const TransferItem *it) { return (uint64_t)it->n * (u
 void transfer_add(Transfer *t, const TransferItem *it) {
     if (t->n == t->room) {
         t->room = t->room ? t->room * 2 : 64;
-        t->item = realloc(t->item, sizeof *t->item * (size_t)t->room);
-        t->piece = realloc(t->piece, sizeof *t->piece * (size_t)t->room);
-        if (!t->item || !t->piece) ice("out of memory");
+        t->item = heap_resize(t->item, sizeof *t->item * (size_t)t->room);
+        t->piece = heap_resize(t->piece, sizeof *t->piece * (size_t)t->room);
     }
     t->piece[t->n] = t->pieces;
     t->item[t->n++] = *it;
@@ -77,8 +84,7 @@ static void make(const TransferItem *it, int64_t first, int64_t n, void *out) {
 
 static char *room_at(Transfer *t, const Worker *w) {
     if (!t->rooms) {
-        t->rooms = aligned_alloc(PIECE, (size_t)MAX_THREADS * PIECE);
-        if (!t->rooms) ice("out of memory");
+        t->rooms = heap_aligned(PIECE, (size_t)MAX_THREADS * PIECE);
         host_huge(t->rooms, (size_t)MAX_THREADS * PIECE);
     }
     return t->rooms + (w - t->worker) * PIECE;
@@ -114,7 +120,7 @@ static void leave(Transfer *t) {
     pthread_mutex_unlock(&t->lock);
 }
 
-static void *work(void *worker) {
+static void work(void *worker) {
     Worker   *w = worker;
     Transfer *t = w->t;
     int       at = 0;
@@ -125,11 +131,9 @@ static void *work(void *worker) {
         send(w, it, first, it->n - first < grain ? it->n - first : grain);
     }
     if (w->stage && !w->err.n) t->device->ops->stage_room(t->device, w->stage, &w->err);
-    leave(t);
-    return NULL;
 }
 
-static void *fetch(void *worker) {
+static void fetch(void *worker) {
     Worker   *w = worker;
     Transfer *t = w->t;
     Device   *d = t->device;
@@ -139,7 +143,12 @@ static void *fetch(void *worker) {
         const void *room = d->ops->stage_room(d, w->stage, &w->err);
         if (room) memcpy(t->back + at, room, n);
     }
-    leave(t);
+}
+
+static void *on_thread(void *worker) {
+    Worker *w = worker;
+    w->no_memory = !heap_run(w->t->heap, w->t->what, w);
+    leave(w->t);
     return NULL;
 }
 
@@ -165,7 +174,7 @@ static int make_rooms(Transfer *t, int from, int to) {
 }
 
 // On as many threads as there are cores; on none where there is no room that the device copies from.
-static void start_threads(Transfer *t, void *(*what)(void *worker)) {
+static void start_threads(Transfer *t) {
     int most = !t->device->ops->stage_make ? 0 : cores() < MAX_THREADS ? cores() : MAX_THREADS, have = 0;
     if (most > t->pieces) most = (int)t->pieces;
     while (have < most && t->worker[have].stage) have++;
@@ -173,18 +182,19 @@ static void start_threads(Transfer *t, void *(*what)(void *worker)) {
     for (int i = 0; i < have; i++) {
         Worker *w = &t->worker[i];
         atomic_fetch_add(&t->working, 1);
-        if (pthread_create(&w->thread, NULL, what, w) == 0) { t->threads++; continue; }
+        if (pthread_create(&w->thread, NULL, on_thread, w) == 0) { t->threads++; continue; }
         atomic_fetch_sub(&t->working, 1);
         break;
     }
 }
 
-static void begin(Transfer *t, uint64_t bytes, void *(*what)(void *worker)) {
+static void begin(Transfer *t, uint64_t bytes, void (*what)(void *worker)) {
     t->started = now_us();
     t->threads = 0;
+    t->what = what;
     atomic_store(&t->next, 0);
     atomic_store(&t->bytes, 0);
-    if (bytes > LITTLE) start_threads(t, what);
+    if (bytes > LITTLE) start_threads(t);
 }
 
 void transfer_start(Transfer *t) { begin(t, all_bytes(t), work); }
@@ -210,24 +220,24 @@ static void forget_items(Transfer *t) {
 
 // What the threads, which are gone, have to say.
 static bool heard(Transfer *t, Buf *err) {
-    bool fine = true;
+    bool fine = true, no_memory = false;
     for (int i = 0; i < MAX_THREADS; i++) {
         Worker *w = &t->worker[i];
+        no_memory |= w->no_memory;
+        w->no_memory = false;
         if (w->err.n && fine) { fine = false; buf_add(err, w->err.p, w->err.n); }
         buf_free(&w->err);
         w->err = (Buf){0};
     }
     t->threads = 0;
+    if (no_memory) heap_give_up(0);
     return fine;
 }
 
 bool transfer_wait(Transfer *t, void (*show)(void *ctx, uint64_t bytes), void *ctx, Buf *err) {
     if (t->threads) wait_and_show(t, show, ctx);
     for (int i = 0; i < t->threads; i++) pthread_join(t->worker[i].thread, NULL);
-    if (!t->threads && t->n) {                           // little: here
-        atomic_fetch_add(&t->working, 1);
-        work(&t->worker[0]);
-    }
+    if (!t->threads && t->n) work(&t->worker[0]);        // little: here
     if (t->n) {
         t->stats.bytes += all_bytes(t);
         t->stats.us += now_us() - t->started;
@@ -244,26 +254,31 @@ TransferStats transfer_stats(const Transfer *t) {
 }
 
 void transfer_drop(Transfer *t) {
-    Buf none = {0};
     atomic_store(&t->next, t->pieces);
-    if (t->threads) transfer_wait(t, NULL, NULL, &none);
+    for (int i = 0; i < t->threads; i++) pthread_join(t->worker[i].thread, NULL);
+    t->threads = 0;
+    for (int i = 0; i < MAX_THREADS; i++) buf_free(&t->worker[i].err), t->worker[i].no_memory = false;
     forget_items(t);
-    buf_free(&none);
 }
 
 void transfer_free(Transfer *t) {
     if (!t) return;
+    heap_let_go(end_transfer, t, 0);
+    end(t);
+}
+
+static void end(Transfer *t) {
     transfer_drop(t);
     for (int i = 0; i < MAX_THREADS; i++) {
         if (t->worker[i].stage) t->device->ops->stage_free(t->device, t->worker[i].stage);
         if (t->worker[i].pins) t->device->ops->unpin(t->device, room_at(t, &t->worker[i]));
     }
-    free(t->rooms);
+    heap_free(t->rooms);
     pthread_cond_destroy(&t->done);
     pthread_mutex_destroy(&t->lock);
-    free(t->item);
-    free(t->piece);
-    free(t);
+    heap_free(t->item);
+    heap_free(t->piece);
+    heap_free(t);
 }
 
 // ---- back ----------------------------------------------------------------------------------------

@@ -76,10 +76,10 @@ static bool fill_random(const Tuning *t, uint64_t to, uint64_t bytes, const Bind
 }
 
 static bool copy_device(const Tuning *t, uint64_t to, uint64_t from, uint64_t bytes, Buf *err) {
-    void *host = checked_alloc(bytes + 1);
+    void *host = heap_alloc(bytes + 1);
     bool fine = t->device->ops->read(t->device, host, from, bytes, err) &&
                 t->device->ops->write(t->device, to, host, bytes, err);
-    free(host);
+    heap_free(host);
     return fine;
 }
 
@@ -90,7 +90,7 @@ static bool make_data(Tuning *t, const LaunchInfo *info, const TuneArg *const *g
         if (a->scalar) continue;
         uint64_t bytes = bind_extent(a);
         bool out = info->params[p].kind == PK_TENSOR && info->params[p].mode == PM_OUT, fine = true;
-        a->address = d->ops->alloc(d, bytes, info->params[p].name->s, err);
+        a->address = device_alloc(d, bytes, info->params[p].name->s, err);
         if (!a->address) return false;
         if (out) continue;
         if (given[p] && given[p]->host) fine = d->ops->write(d, a->address, given[p]->host, bytes, err);
@@ -150,10 +150,10 @@ static int by_expected(const void *x, const void *y) {
 // Which are measured: the model's choice, the defaults, then those that the model likes best, and some of those it does
 // not know.
 static void select_some(Tuning *t) {
-    const Candidate **order = checked_alloc(sizeof(Candidate *) * (size_t)t->nall);
+    const Candidate **order = heap_alloc(sizeof(Candidate *) * (size_t)t->nall);
     int most = t->opt->all ? t->nall : t->opt->most > 0 ? t->opt->most : MOST, n = 0, known = 0;
     if (most < 2) most = 2;
-    t->try = checked_alloc(sizeof *t->try * (size_t)(t->nall + 1));
+    t->try = heap_alloc(sizeof *t->try * (size_t)(t->nall + 1));
     t->try[t->n++].c = &t->all[t->model];
     if (t->model != 0) t->try[t->n++].c = &t->all[0];
     for (int i = 1; i < t->nall; i++) if (i != t->model && t->all[i].allowed) order[n++] = &t->all[i];
@@ -163,7 +163,7 @@ static void select_some(Tuning *t) {
         if (t->n < most && (t->opt->all || order[known]->us <= best * FAR)) t->try[t->n++].c = order[known];
     int unknown = n - known, room = most - t->n < unknown ? most - t->n : unknown;
     for (int i = 0; i < room; i++) t->try[t->n++].c = order[known + (int)((int64_t)i * unknown / room)];
-    free(order);
+    heap_free(order);
 }
 
 static void refuse(Try *x, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -290,7 +290,7 @@ static bool first_look(Tuning *t, Buf *err) {
 static bool in_turns(Tuning *t, Buf *err) {
     int    rounds = t->opt->rounds > 0 ? t->opt->rounds : ROUNDS, m = 0;
     double most = best_of(t) * SLOW;
-    Try  **left = checked_alloc(sizeof(Try *) * (size_t)t->n);
+    Try  **left = heap_alloc(sizeof(Try *) * (size_t)t->n);
     bool   fine = true;
     if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
     for (int i = 0; i < t->n; i++)
@@ -305,7 +305,7 @@ static bool in_turns(Tuning *t, Buf *err) {
     for (int i = 0; i < m && fine; i++) left[i]->us = median_of(left[i]->round, rounds);
     progress(t, "in turns", rounds, rounds);
     for (int i = 0; i < m; i++) close_try(t, left[i]);
-    free(left);
+    heap_free(left);
     return fine;
 }
 
@@ -319,7 +319,7 @@ static int by_time(const void *x, const void *y) {
 }
 
 static void result(Tuning *t, const CompileOptions *compile, TuneResult *out) {
-    const Try **order = checked_alloc(sizeof(Try *) * (size_t)t->n);
+    const Try **order = heap_alloc(sizeof(Try *) * (size_t)t->n);
     double best = best_of(t);
     for (int i = 0; i < t->n; i++) order[i] = &t->try[i];
     if (t->try[0].ready && t->try[0].us <= best * AS_GOOD) t->try[0].us = best;      // no better than the clock can tell
@@ -341,7 +341,7 @@ static void result(Tuning *t, const CompileOptions *compile, TuneResult *out) {
         if (x->c == &t->all[0]) out->defaults = i;
         buf_free(&why);
     }
-    free(order);
+    heap_free(order);
 }
 
 static const char *dims_text(Arena *a, InstanceOf of) {
@@ -361,10 +361,10 @@ static void close(Tuning *t) {
     for (int i = 0; i < t->n; i++) {
         buf_free(&t->try[i].err);
     }
-    for (int p = 0; p < t->nargs; p++) if (!t->args[p].scalar && t->args[p].address) d->ops->free(d, t->args[p].address);
+    for (int p = 0; p < t->nargs; p++) if (!t->args[p].scalar && t->args[p].address) device_free(d, t->args[p].address);
     tune_check_free(&t->check);
     timer_close(t->timer);
-    free(t->try);
+    heap_free(t->try);
 }
 
 static bool measure(Tuning *t, Buf *err) {
@@ -400,7 +400,7 @@ bool tune_expect(Session *s, InstanceOf of, const CompileOptions *opt, TuneResul
     t.nall = kernel_candidates(s, of, opt, true, &t.all);
     if (!t.nall) return false;
     t.model = candidate_best(t.all, t.nall);
-    const Candidate **order = checked_alloc(sizeof(Candidate *) * (size_t)t.nall);
+    const Candidate **order = heap_alloc(sizeof(Candidate *) * (size_t)t.nall);
     for (int i = 0; i < t.nall; i++) order[i] = &t.all[i];
     qsort(order, (size_t)t.nall, sizeof(Candidate *), by_expected);
     name_it(&t, out, of, opt->target->gpu);
@@ -413,7 +413,7 @@ bool tune_expect(Session *s, InstanceOf of, const CompileOptions *opt, TuneResul
         if (order[i] == &t.all[t.model]) out->model = i;
         if (order[i] == &t.all[0]) out->defaults = i;
     }
-    free(order);
+    heap_free(order);
     if (any) return true;
     const LaunchDim *missing = not_given(t.all[0].kernel, of);
     if (missing) buf_printf(err, "what `%s` takes depends on `%s`: give it, `%s=1024`", out->kernel, missing->name->s, missing->name->s);

@@ -21,7 +21,7 @@ void tuned_store_free(TunedStore *s) {
         next = s->next;
         buf_free(&s->key);
         buf_free(&s->bytes);
-        free(s);
+        heap_free(s);
     }
 }
 
@@ -152,7 +152,7 @@ void tuned_keep(TunedStore **store, Session *s, InstanceOf of, const CompileOpti
         while (t && (t->key.n != key.n || memcmp(t->key.p, key.p, key.n))) t = t->next;
         if (t) buf_free(&t->bytes), buf_free(&key);
         else {
-            t = checked_alloc(sizeof *t);
+            t = heap_alloc(sizeof *t);
             *t = (TunedStore){*store, key, {0}};
             *store = t;
         }

@@ -97,14 +97,14 @@ static void drop(Rewrites *r, GTensor *out) {
 // Do the first n rewrites leave the outputs as they are? `how` says what differs.
 static bool fine_with(Rewrites *r, int n, const GTensor *was, Buf *how) {
     Graph *g = rewritten(r, n);
-    GTensor *is = checked_alloc(sizeof *is * (size_t)(r->outputs + 1));
+    GTensor *is = heap_alloc(sizeof *is * (size_t)(r->outputs + 1));
     Buf *err = r->err;
     bool fine = g && onnx_run_graph(r->m, g, &r->how, is, r->err);
     r->err = how;
     for (int k = 0; k < r->outputs && fine; k++) fine = same(r, graph_rewrite_name(n - 1), k, &is[k], &was[k]);
     r->err = err;
     drop(r, is);
-    free(is);
+    heap_free(is);
     return fine;
 }
 
@@ -121,7 +121,7 @@ static void find_guilty(Rewrites *r, int n, const GTensor *was, Buf *how) {
 static bool compare_all(Rewrites *r) {
     Graph *g = rewritten(r, 0);
     if (!g) return false;
-    GTensor *was = checked_alloc(sizeof *was * (size_t)(r->outputs + 1));
+    GTensor *was = heap_alloc(sizeof *was * (size_t)(r->outputs + 1));
     int n = 0;
     while (graph_rewrite_name(n)) n++;
     Buf how = {0};
@@ -130,7 +130,7 @@ static bool compare_all(Rewrites *r) {
     if (how.n) buf_add(r->err, how.p, how.n);
     buf_free(&how);
     drop(r, was);
-    free(was);
+    heap_free(was);
     return fine;
 }
 
@@ -139,12 +139,12 @@ bool verify_rewrites(OnnxModel *m, const OnnxImport *how, Buf *err) {
     size_t n = (size_t)how->ngiven + 1;
     for (int s = 0; s < SCALES && fine; s++) {
         Rewrites r = {.m = m, .how = *how, .outputs = onnx_output_count(m), .scale = scale_of[s], .err = err};
-        r.given = checked_alloc(sizeof *r.given * n);
-        r.in = checked_alloc(sizeof *r.in * n);
+        r.given = heap_alloc(sizeof *r.given * n);
+        r.in = heap_alloc(sizeof *r.in * n);
         fine = give_scaled(&r, how) && compare_all(&r);
         for (int i = 0; i < how->ngiven; i++) g_tensor_free(&r.in[i]);
-        free(r.given);
-        free(r.in);
+        heap_free(r.given);
+        heap_free(r.in);
     }
     return fine;
 }

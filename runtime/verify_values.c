@@ -69,7 +69,7 @@ static void make_integers(const BindArg *a, Elem e, unsigned char *data, uint64_
 }
 
 static void stage_new(const Check *c, Stage *s) {
-    for (int p = 0; p < c->info->nparams; p++) if (!is_number(&c->info->params[p])) s->data[p] = checked_alloc(c->bytes[p] + 16);
+    for (int p = 0; p < c->info->nparams; p++) if (!is_number(&c->info->params[p])) s->data[p] = heap_alloc(c->bytes[p] + 16);
 }
 
 static void stage_copy(const Check *c, Stage *to, const Stage *from) {
@@ -77,7 +77,7 @@ static void stage_copy(const Check *c, Stage *to, const Stage *from) {
 }
 
 static void stage_free(const Check *c, Stage *s) {
-    for (int p = 0; p < c->info->nparams; p++) free(s->data[p]);
+    for (int p = 0; p < c->info->nparams; p++) heap_free(s->data[p]);
 }
 
 static void prepare_start(Check *c) {
@@ -195,7 +195,7 @@ static void passed(void *ctx, Fn *f, const char *pass) {
     if (c->off) return;
     ir_print(f, &text);
     bool first = !c->text, same = !first && strcmp(c->text, text.p) == 0, filled = strcmp(pass, "lanes") == 0;
-    free(c->text);
+    heap_free(c->text);
     c->text = text.p;
     c->places |= filled;
     if (first) {
@@ -209,7 +209,7 @@ static void passed(void *ctx, Fn *f, const char *pass) {
             c->off = true;
         }
     }
-    free(fault);
+    heap_free(fault);
 }
 
 static bool check(Check c, const Compiled *compiled, bool general) {
@@ -217,7 +217,7 @@ static bool check(Check c, const Compiled *compiled, bool general) {
     for (int p = 0; p < c.info->nparams; p++) {
         if (is_number(&c.info->params[p])) continue;
         c.bytes[p] = bind_extent(&c.args[p]);
-        if (!c.integers && param_written(&c.info->params[p])) c.bound[p] = checked_alloc(sizeof(double) * ((size_t)elements(&c.args[p]) + 1));
+        if (!c.integers && param_written(&c.info->params[p])) c.bound[p] = heap_alloc(sizeof(double) * ((size_t)elements(&c.args[p]) + 1));
     }
     stage_new(&c, &c.start);
     stage_new(&c, &c.first);
@@ -227,8 +227,8 @@ static bool check(Check c, const Compiled *compiled, bool general) {
     stage_free(&c, &c.start);
     stage_free(&c, &c.first);
     stage_free(&c, &c.now);
-    for (int p = 0; p < c.info->nparams; p++) free(c.bound[p]);
-    free(c.text);
+    for (int p = 0; p < c.info->nparams; p++) heap_free(c.bound[p]);
+    heap_free(c.text);
     return c.err->n == before;
 }
 
@@ -236,11 +236,11 @@ static bool check(Check c, const Compiled *compiled, bool general) {
 static bool assumes_too_much(Runtime *rt, const Compiled *compiled, const Bound *bound) {
     Fn *f = compiled_passes(rt, compiled, false, NULL, NULL);
     if (!f) return true;
-    Bound *b = checked_alloc(sizeof *b);
+    Bound *b = heap_alloc(sizeof *b);
     *b = *bound;
     b->info = f->launch;
     bool too_much = bind_variant(b, NULL) != f->launch;
-    free(b);
+    heap_free(b);
     return too_much;
 }
 

@@ -9,7 +9,6 @@
 #include "lang/file.h"
 #include "runtime/internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,10 +46,8 @@ static bool map_file(const char *path, unsigned char **bytes, size_t *size, Buf 
 }
 
 static Member *add_member(WeightFile *f, const char *name, size_t n, uint64_t at, uint64_t bytes, int method) {
-    if ((f->nmembers & (f->nmembers - 1)) == 0) {
-        f->member = realloc(f->member, sizeof *f->member * (size_t)(f->nmembers ? f->nmembers * 2 : 1));
-        if (!f->member) ice("out of memory");
-    }
+    if ((f->nmembers & (f->nmembers - 1)) == 0)
+        f->member = heap_resize(f->member, sizeof *f->member * (size_t)(f->nmembers ? f->nmembers * 2 : 1));
     f->member[f->nmembers] = (Member){.name = copy_text(name, n), .at = at, .bytes = bytes, .method = method};
     return &f->member[f->nmembers++];
 }
@@ -161,12 +158,13 @@ static bool npy_in_memory(const void *bytes, size_t n, WeightWant want, Weight *
     return fine;
 }
 
-// All of it: so many bytes, and no others.
-static bool inflated(const unsigned char *from, uint64_t n, unsigned char *to, uint64_t full) {
+// All of it: so many bytes, and no others. no_memory: why not.
+static bool inflated(const unsigned char *from, uint64_t n, unsigned char *to, uint64_t full, bool *no_memory) {
     z_stream z = {0};
     uint32_t most = UINT32_MAX & ~4095u;
     int status = Z_OK;
-    if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return false;
+    *no_memory = inflateInit2(&z, -MAX_WBITS) == Z_MEM_ERROR;
+    if (*no_memory) return false;
     z.next_in = (unsigned char *)(uintptr_t)from;
     z.next_out = to;
     while (status == Z_OK && (n || full)) {
@@ -177,6 +175,7 @@ static bool inflated(const unsigned char *from, uint64_t n, unsigned char *to, u
         if (z.avail_in == in && z.avail_out == room) break;
     }
     inflateEnd(&z);
+    *no_memory = status == Z_MEM_ERROR;
     return status == Z_STREAM_END && n == 0 && full == 0;
 }
 
@@ -194,14 +193,16 @@ static bool unpack(const WeightFile *f, Member *m, Buf *why) {
     }
     bool fine = m->full > 0 && m->full / DENSEST <= m->bytes;
     void *p = fine ? mmap(NULL, m->full, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    if (p != MAP_FAILED) file_hold_map(p, m->full);
     if (fine && p == MAP_FAILED) {
         buf_printf(why, "takes %llu bytes: %s", (unsigned long long)m->full, strerror(errno));
         return false;
     }
-    fine = fine && inflated(f->bytes + m->at, m->bytes, p, m->full) && crc_of(p, m->full) == m->crc;
+    bool no_memory = false;
+    fine = fine && inflated(f->bytes + m->at, m->bytes, p, m->full, &no_memory) && crc_of(p, m->full) == m->crc;
     if (fine) m->mapped = p, m->size = m->full;
-    else if (p != MAP_FAILED) munmap(p, m->full);
-    if (!fine) buf_puts(why, "is damaged: it cannot be unpacked");
+    else if (p != MAP_FAILED) file_unmap_plain(p, m->full);
+    if (!fine) buf_puts(why, no_memory ? "cannot be unpacked: memory is out" : "is damaged: it cannot be unpacked");
     return fine;
 }
 
@@ -219,16 +220,11 @@ static int npz_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *
 // ---- a folder ------------------------------------------------------------------------------------
 
 static bool folder_open(WeightFile *f, Buf *err) {
-    struct dirent **entries;
-    int n = scandir(f->path, &entries, NULL, alphasort);
-    if (n < 0) { buf_printf(err, "%s: %s", f->path, strerror(errno)); return false; }
-    for (int i = 0; i < n; i++) {
-        size_t length = strlen(entries[i]->d_name);
-        if (length > 4 && strcmp(entries[i]->d_name + length - 4, ".npy") == 0)
-            add_member(f, entries[i]->d_name, length - 4, 0, 0, 0);
-        free(entries[i]);
-    }
-    free(entries);
+    char **names = file_names(f->path, strcmp);
+    if (!names) { buf_printf(err, "%s: %s", f->path, strerror(errno)); return false; }
+    for (int i = 0; names[i]; i++)
+        if (strlen(names[i]) > 4 && text_ends(names[i], ".npy")) add_member(f, names[i], strlen(names[i]) - 4, 0, 0, 0);
+    heap_free(names);
     return true;
 }
 
@@ -299,7 +295,7 @@ WeightFile *weights_open(const char *path, Buf *err) {
         buf_printf(err, "%s: weights are read from .npz and .onnx files and folders of .npy files", path);
         return NULL;
     }
-    WeightFile *f = checked_alloc(sizeof *f);
+    WeightFile *f = heap_alloc(sizeof *f);
     f->kind = kind;
     f->path = copy_text(path, n);
     if (kind->open(f, err)) return f;
@@ -308,7 +304,7 @@ WeightFile *weights_open(const char *path, Buf *err) {
 }
 
 WeightFile *weights_of_model(OnnxModel *m) {
-    WeightFile *f = checked_alloc(sizeof *f);
+    WeightFile *f = heap_alloc(sizeof *f);
     *f = (WeightFile){.kind = &model, .path = copy_text(onnx_path(m), strlen(onnx_path(m))), .onnx = m, .borrowed = true};
     onnx_members(f);
     return f;
@@ -317,14 +313,14 @@ WeightFile *weights_of_model(OnnxModel *m) {
 void weights_close(WeightFile *f) {
     if (!f) return;
     if (!f->borrowed) onnx_free(f->onnx);
-    if (f->bytes) munmap(f->bytes, f->size);
+    file_unmap_plain(f->bytes, f->size);
     for (int i = 0; i < f->nmembers; i++) {
-        if (f->member[i].mapped) munmap(f->member[i].mapped, f->member[i].size);
-        free(f->member[i].name);
+        file_unmap_plain(f->member[i].mapped, f->member[i].size);
+        heap_free(f->member[i].name);
     }
-    free(f->member);
-    free(f->path);
-    free(f);
+    heap_free(f->member);
+    heap_free(f->path);
+    heap_free(f);
 }
 
 int weights_find(WeightFile *f, Str name, WeightWant want, Weight *out, Buf *err) {
@@ -345,6 +341,6 @@ const char *weights_nearest(WeightFile *f, Str name) {
         int d = edit_distance(f->member[i].name, text);
         if (d < least) { least = d; best = f->member[i].name; }
     }
-    free(text);
+    heap_free(text);
     return best;
 }

@@ -140,7 +140,7 @@ static void check_expr(Verify *v, const TExpr *x) {
         for (int i = 0; i < x->type.naxes; i++) check_axis(v, x->type.axis[i]);
     }
     if (x->kind == TX_block) {
-        bool *saved = checked_alloc((size_t)v->k->nvars + 1);
+        bool *saved = heap_alloc((size_t)v->k->nvars + 1);
         memcpy(saved, v->defined, (size_t)v->k->nvars);
         for (uint32_t i = 0; i < x->body.n; i++) {
             TBody one = {.at = &x->body.at[i], .n = 1};
@@ -148,7 +148,7 @@ static void check_expr(Verify *v, const TExpr *x) {
         }
         check_expr(v, x->kid[0]);
         memcpy(v->defined, saved, (size_t)v->k->nvars);
-        free(saved);
+        heap_free(saved);
     } else {
         for (uint32_t i = 0; i < x->nkid; i++) {
             bool optional = x->kind == TX_load || x->kind == TX_ptrload || x->kind == TX_atomic;
@@ -165,11 +165,11 @@ static void check_expr(Verify *v, const TExpr *x) {
 static void check_stmt(Verify *v, const TStmt *s);
 
 static void check_scoped(Verify *v, const TBody *b) {
-    bool *saved = checked_alloc((size_t)v->k->nvars + 1);
+    bool *saved = heap_alloc((size_t)v->k->nvars + 1);
     memcpy(saved, v->defined, (size_t)v->k->nvars);
     check_body(v, b);
     memcpy(v->defined, saved, (size_t)v->k->nvars);
-    free(saved);
+    heap_free(saved);
 }
 
 static void check_body(Verify *v, const TBody *b) {
@@ -262,8 +262,8 @@ static void check_stmt(Verify *v, const TStmt *s) {
 
 int typed_verify(const TKernel *k, Buf *out) {
     Verify v = {.k = k, .out = out};
-    v.defined = checked_alloc((size_t)k->nvars + 1);
-    v.axis_open = checked_alloc((size_t)k->naxes + 1);
+    v.defined = heap_alloc((size_t)k->nvars + 1);
+    v.axis_open = heap_alloc((size_t)k->naxes + 1);
     for (int i = 0; i < k->nparams; i++) {
         if (k->scalar[i]) v.defined[k->scalar[i]->id] = true;
     }
@@ -274,7 +274,7 @@ int typed_verify(const TKernel *k, Buf *out) {
         v.defined[k->grid[i].var->id] = true;
     }
     check_body(&v, &k->body);
-    free(v.defined);
-    free(v.axis_open);
+    heap_free(v.defined);
+    heap_free(v.axis_open);
     return v.found;
 }

@@ -25,7 +25,7 @@ static inline char *golden_read(const char *path, size_t *n) {
 static inline char *golden_path(const char *path, const char *ending) {
     const char *dot = strrchr(path, '.');
     size_t n = dot ? (size_t)(dot - path) : strlen(path);
-    char *out = malloc(n + strlen(ending) + 1);
+    char *out = heap_try(n + strlen(ending) + 1);
     if (!out) abort();
     memcpy(out, path, n);
     strcpy(out + n, ending);
@@ -57,19 +57,21 @@ static inline bool golden_check(const char *path, const char *text, bool bless) 
             w += wn + 1, g += gn + 1, line++;
         }
     }
-    free(want);
+    heap_free(want);
     return same;
 }
 
-// What `print` writes to a file, as text.
-#define GOLDEN_CAPTURE(text, out, statement)                    \
-    do {                                                        \
-        size_t size_ = 0;                                       \
-        (text) = NULL;                                          \
-        FILE *(out) = open_memstream(&(text), &size_);          \
-        if (!(out)) abort();                                    \
-        statement;                                              \
-        fclose(out);                                            \
+// What `print` writes to a file, as text; for heap_free, as all texts here.
+#define GOLDEN_CAPTURE(text, out, statement)                                    \
+    do {                                                                        \
+        size_t size_ = 0;                                                       \
+        char *text_ = NULL;                                                     \
+        FILE *(out) = open_memstream(&text_, &size_);                           \
+        if (!(out)) abort();                                                    \
+        statement;                                                              \
+        fclose(out);                                                            \
+        (text) = memcpy(heap_room(size_ + 1), text_, size_ + 1);                \
+        free(text_);                                                            \
     } while (0)
 
 #endif

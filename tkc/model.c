@@ -41,10 +41,10 @@ static int read_fixed(const Options *opt, Args *a) {
         long long size = strtoll(sign + 1, &end, 10);
         if (end == sign + 1 || *end != '\0' || errno != 0 || size < 0 || size > IX_DIM_MAX) return wrong_use("--fix %s: `%s` is no size", text, sign + 1);
         if (a->nfixed == MAX_FIXED) return wrong_use("--fix: more than %d dimensions", MAX_FIXED);
-        char *name = checked_alloc((size_t)(sign - text) + 1);
+        char *name = heap_alloc((size_t)(sign - text) + 1);
         memcpy(name, text, (size_t)(sign - text));
         for (int k = 0; k < a->nfixed; k++)
-            if (strcmp(a->fixed[k].name, name) == 0) { free(name); return wrong_use("--fix %s: it is given twice", text); }
+            if (strcmp(a->fixed[k].name, name) == 0) { heap_free(name); return wrong_use("--fix %s: it is given twice", text); }
         a->fixed[a->nfixed++] = (OnnxSize){name, size};
     }
     return DONE;
@@ -85,14 +85,14 @@ typedef int ModelAct(const Options *opt, Args *a, void *call, Buf *err);
 static int with_model(const Options *opt, ModelAct *act, void *call) {
     if (opt->dtype_io && opt->dtype == NULL) return wrong_use("--dtype-io goes with --dtype");
     if (opt->dtype_io && tf32(opt)) return wrong_use("--dtype=tf32 leaves inputs and outputs as they are: --dtype-io goes with bf16 and f16");
-    Args *a = checked_alloc(sizeof *a);
+    Args *a = heap_alloc(sizeof *a);
     Buf err = {0};
     int status = read_args(opt, a);
     if (status == DONE) status = read_fixed(opt, a);
     if (status == DONE) status = act(opt, a, call, &err);
     for (int i = 0; i < a->n; i++) arg_free(&a->at[i]);
-    for (int i = 0; i < a->nfixed; i++) free((char *)a->fixed[i].name);
-    free(a);
+    for (int i = 0; i < a->nfixed; i++) heap_free((char *)a->fixed[i].name);
+    heap_free(a);
     buf_free(&err);
     return status;
 }

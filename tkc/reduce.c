@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lang/c_text.h"
+#include "lang/file.h"
 #include "runtime/reduce.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
@@ -29,13 +30,13 @@ static int read_words(const Options *opt, ReduceCase *c) {
 }
 
 static int read_file(const char *path, Buf *to) {
-    FILE *f = fopen(path, "rb");
-    char  part[1 << 16];
-    if (f == NULL) return fail("%s: cannot be read", path);
-    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;) buf_add(to, part, n);
-    bool ok = !ferror(f);
-    fclose(f);
-    return ok ? DONE : fail("%s: cannot be read", path);
+    const void *bytes;
+    const char *why;
+    size_t n;
+    if (!file_map_plain(path, &bytes, &n, &why)) return fail("%s: %s", path, why);
+    buf_add(to, bytes, n);
+    file_unmap_plain(bytes, n);
+    return DONE;
 }
 
 static void options_left(const Options *opt, const ReduceCase *c, Buf *to) {

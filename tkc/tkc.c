@@ -249,15 +249,28 @@ static void keep_memory(void) {
 #endif
 }
 
+typedef struct CommandLine { int argc; char **argv; int status; } CommandLine;
+
+static void run(void *command_line) {
+    CommandLine *c = command_line;
+    Arena *a = arena_new();
+    c->status = dispatch(c->argc, c->argv, a);
+    if (!output_finish() && c->status == DONE) c->status = FAILED;
+    arena_free(a);
+}
+
 int main(int argc, char **argv) {
     keep_memory();
     signal(SIGPIPE, SIG_IGN);          // a closed pipe is a failed write
     signal(SIGXFSZ, SIG_IGN);          // so is a file beyond the limit of its size
     temporary_on_signals();
     device_alone();
-    Arena *a = arena_new();
-    int status = dispatch(argc, argv, a);
-    if (!output_finish() && status == DONE) status = FAILED;
-    arena_free(a);
-    return status;
+    Heap heap = {0};
+    CommandLine c = {argc, argv, FAILED};
+    heap.broken = !heap_run(&heap, run, &c);
+    heap_end(&heap);                   // with what was on its way to a file
+    if (!heap.broken) return c.status;
+    fflush(stdout);
+    fputs("tkc: out of memory\n", stderr);
+    return FAILED;
 }

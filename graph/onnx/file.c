@@ -14,7 +14,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 // ---- files ---------------------------------------------------------------------------------------
 
@@ -28,7 +27,7 @@ bool file_map(const char *path, FileMap *out, Arena *a, Buf *err) {
 }
 
 void file_unmap(FileMap *f) {
-    if (f->p != NULL) munmap((void *)(uintptr_t)f->p, f->n);
+    file_unmap_plain(f->p, f->n);
     *f = (FileMap){0};
 }
 

@@ -1,6 +1,8 @@
 // A model as a file: opened, its head checked, its inputs and outputs listed, closed.
 #include "graph/onnx/internal.h"
 
+#include "lang/file.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,12 +56,11 @@ OnnxModel *onnx_parse(const char *path, const void *bytes, size_t n, Buf *err) {
     m->arena = a;
     m->path = arena_printf(a, "%s", path);
     const char *slash = strrchr(path, '/');
-    char *folder = realpath(slash == NULL   ? "."
+    char *folder = file_real(slash == NULL   ? "."
                             : slash == path ? "/"
-                                            : arena_printf(a, "%.*s", (int)(slash - path), path),
-                            NULL);
+                                            : arena_printf(a, "%.*s", (int)(slash - path), path));
     if (folder != NULL) m->folder = arena_printf(a, "%s", folder);
-    free(folder);
+    heap_free(folder);
     Buf why = {0};
     Onnx__ModelProto *proto = (Onnx__ModelProto *)message_read(&onnx__model_proto__descriptor, bytes, n, a, &why);
     m->proto = proto;

@@ -15,6 +15,7 @@
 #define _GNU_SOURCE // memfd_create
 #include "graph/onnx/internal.h"
 #include "graph/graph.h"
+#include "lang/file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -53,6 +54,7 @@ static bool ring_map(RandomRing *r, size_t period) {
         void *p = mmap((char *)r->p + at, period, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, r->fd, 0);
         if (p == MAP_FAILED) return munmap(r->p, r->bytes), false;
     }
+    file_hold_map(r->p, r->bytes);
     return true;
 }
 
@@ -68,10 +70,11 @@ static const RandomRing *ring(OnnxModel *m, Elem e, int shift, size_t bytes, Buf
     }
     bool first = r.fd < 0;
     if (first) r.fd = memfd_create("weights", MFD_CLOEXEC);
+    if (first && r.fd >= 0) file_hold(r.fd);
     bool ok = r.fd >= 0 && (!first || ftruncate(r.fd, (off_t)period) == 0) && ring_map(&r, period);
     if (!ok) {
         buf_printf(err, "no room for %zu bytes of random weights: %s", bytes, strerror(errno));
-        if (first && r.fd >= 0) close(r.fd);
+        if (first) file_close(r.fd);
         return NULL;
     }
     if (first) fill(r.p, period, e, shift);
@@ -100,7 +103,7 @@ void random_free(OnnxModel *m) {
         const RandomRing *r = &m->random.at[i];
         bool first = true;
         for (uint32_t k = 0; k < i; k++) first = first && m->random.at[k].fd != r->fd;
-        munmap(r->p, r->bytes);
-        if (first) close(r->fd);
+        file_unmap_plain(r->p, r->bytes);
+        if (first) file_close(r->fd);
     }
 }

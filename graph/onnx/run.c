@@ -32,15 +32,15 @@ bool onnx_run(OnnxModel *m, OnnxImport *how, GTensor *outputs, Buf *err) {
 typedef struct Inputs { GTensor *in; bool *own; } Inputs;
 
 static bool open_inputs(Inputs *x, const Graph *g, const OnnxImport *how) {
-    *x = (Inputs){calloc(g->inputs.n + 1, sizeof *x->in), calloc(g->inputs.n + 1, sizeof *x->own)};      // what an import bound needs none
+    *x = (Inputs){heap_try_zeroed(g->inputs.n + 1, sizeof *x->in), heap_try_zeroed(g->inputs.n + 1, sizeof *x->own)};      // what an import bound needs none
     return x->in != NULL && x->own != NULL && give(g, how, x->in, x->own);
 }
 
 static void close_inputs(Inputs *x, const Graph *g) {
     for (uint32_t i = 0; i < g->inputs.n && x->own != NULL && x->in != NULL; i++)
         if (x->own[i]) g_tensor_free(&x->in[i]);
-    free(x->in);
-    free(x->own);
+    heap_free(x->in);
+    heap_free(x->own);
 }
 
 bool onnx_run_graph(OnnxModel *m, Graph *g, const OnnxImport *how, GTensor *outputs, Buf *err) {

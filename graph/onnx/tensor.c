@@ -155,7 +155,8 @@ static const FileMap *external_file(OnnxModel *m, const char *location, bool *mi
         buf_printf(err, "its external data \"%s\" must be a file below the model's folder", shown(m->arena, location));
         return NULL;
     }
-    char *path = arena_printf(m->arena, "%s/%s", m->folder, location), *real = realpath(path, NULL);
+    if (m->folder == NULL) return buf_puts(err, "has external data, but the model's folder cannot be read"), NULL;
+    char *path = arena_printf(m->arena, "%s/%s", m->folder, location), *real = file_real(path);
     *missing = real == NULL && (errno == ENOENT || errno == ENOTDIR);
     if (real == NULL) {
         if (!*missing) buf_printf(err, "its external data %s: %s", shown(m->arena, path), strerror(errno));
@@ -173,7 +174,7 @@ static const FileMap *external_file(OnnxModel *m, const char *location, bool *mi
             found = &m->maps.at[m->maps.n - 1];
         }
     }
-    free(real);
+    heap_free(real);
     return found;
 }
 
@@ -395,11 +396,11 @@ bool onnx_tensor_write(const char *path, const char *name, const GTensor *t, Buf
     if (t->bytes > INT32_MAX)
         return buf_printf(err, "%s: more than 2 GiB, which a protobuf file cannot hold", path), false;
     size_t n = onnx__tensor_proto__get_packed_size(&p);
-    uint8_t *bytes = malloc(n);
+    uint8_t *bytes = heap_try(n);
     if (bytes == NULL) return buf_printf(err, "%s: its %zu bytes are larger than memory", path, n), false;
     n = onnx__tensor_proto__pack(&p, bytes);
     bool ok = file_replace(path, &(FilePart){bytes, n}, 1);
     if (!ok) buf_printf(err, "%s: cannot be written: %s", path, strerror(errno));
-    free(bytes);
+    heap_free(bytes);
     return ok;
 }

@@ -134,7 +134,7 @@ static bool run_unique(const void *attr, const GTensor *in, int nin, GTensor *ou
     bool sorted = *(const bool *)attr;
     int64_t m = in->shape[0], k = 0, room = (m > 0 ? m : 1);
     Rows rows = {in->data, in->elem, in->shape[1], (size_t)elem_bytes(in->elem)};
-    int64_t *at = calloc((size_t)room * 5, sizeof *at), *spare = at + room, *group = spare + room,
+    int64_t *at = heap_try_zeroed((size_t)room * 5, sizeof *at), *spare = at + room, *group = spare + room,
             *first = group + room, *place = first + room;
     (void)nin, (void)nout;
     if (at == NULL) return no_memory(error, error_size);
@@ -161,7 +161,7 @@ static bool run_unique(const void *attr, const GTensor *in, int nin, GTensor *ou
         ((int64_t *)out[2].data)[i] = place[group[i]];
         ((int64_t *)out[3].data)[place[group[i]]]++;
     }
-    free(at);
+    heap_free(at);
     return ok || no_memory(error, error_size);
 }
 
@@ -213,7 +213,7 @@ typedef struct Taken { float *lo[2], *hi[2], *area; int64_t n; } Taken;
 
 static bool taken_new(Taken *t, int64_t most) {
     size_t room = (size_t)(most + AT_ONCE);
-    float *all = calloc(room * 5, sizeof *all);              // what is past the end is compared, and passed over
+    float *all = heap_try_zeroed(room * 5, sizeof *all);              // what is past the end is compared, and passed over
     *t = (Taken){{all, all + room}, {all + 2 * room, all + 3 * room}, all + 4 * room, 0};
     return all != NULL;
 }
@@ -255,9 +255,9 @@ static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, 
             found = 0;
     float threshold = *(const float *)in[3].data, least = *(const float *)in[4].data;
     int64_t keep = most < 0 ? 0 : most < n ? most : n, room = n > 0 ? n : 1;
-    int64_t *order = malloc((size_t)room * 2 * sizeof *order), *spare = order != NULL ? order + room : NULL;
-    int64_t *picked = malloc((size_t)(batches * classes * keep + 1) * 3 * sizeof *picked);
-    float *negative = malloc((size_t)room * sizeof *negative);
+    int64_t *order = heap_try((size_t)room * 2 * sizeof *order), *spare = order != NULL ? order + room : NULL;
+    int64_t *picked = heap_try((size_t)(batches * classes * keep + 1) * 3 * sizeof *picked);
+    float *negative = heap_try((size_t)room * sizeof *negative);
     Taken taken;
     (void)nin, (void)nout;
     bool ok = taken_new(&taken, keep) && order != NULL && picked != NULL && negative != NULL;
@@ -282,7 +282,7 @@ static bool run_nms(const void *attr, const GTensor *in, int nin, GTensor *out, 
     out->shape[1] = 3;
     ok = ok && g_tensor_alloc(out);
     if (ok) memcpy(out->data, picked, (size_t)found * 3 * sizeof *picked);
-    free(order), free(picked), free(negative), free(taken.lo[0]);
+    heap_free(order), heap_free(picked), heap_free(negative), heap_free(taken.lo[0]);
     return ok || no_memory(error, error_size);
 }
 

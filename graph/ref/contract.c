@@ -152,9 +152,9 @@ bool ref_contract(Run *r, const Node *n, RVal *out) {
     int64_t batches = span(a, 0, nb), wide = width_bytes(w), columns = (j.n + NR - 1) / NR * NR;
     if (j.m == 0 || j.n == 0 || batches == 0) return true;
     if (too_large(j.m + MR, j.k, wide) || too_large(columns, j.k, wide)) return run_fail(r, "a product is too large");
-    j.a = calloc((size_t)((j.m + MR) * j.k + 1), (size_t)wide);
-    j.b = malloc((size_t)(j.n * j.k * wide) + 1);
-    j.panel = w == W_f32 ? malloc((size_t)(columns * j.k * 4) + 1) : NULL;
+    j.a = heap_try_zeroed((size_t)((j.m + MR) * j.k + 1), (size_t)wide);
+    j.b = heap_try((size_t)(j.n * j.k * wide) + 1);
+    j.panel = w == W_f32 ? heap_try((size_t)(columns * j.k * 4) + 1) : NULL;
     if (j.a && j.b && (j.panel || w != W_f32)) {
         int64_t at[G_MAX_RANK] = {0};
         for (int64_t i = 0; i < batches; i++, j.c += j.m * j.n * elem_bytes(out->elem)) {
@@ -171,8 +171,8 @@ bool ref_contract(Run *r, const Node *n, RVal *out) {
     } else {
         run_fail(r, "out of memory");
     }
-    free(j.a);
-    free(j.b);
-    free(j.panel);
+    heap_free(j.a);
+    heap_free(j.b);
+    heap_free(j.panel);
     return !r->failed;
 }

@@ -252,7 +252,7 @@ bool ref_sort(Run *r, const Node *n, RVal *out) {
     *out = rval_share(&both[0]);
     int axis = n->sort.axis, bytes = elem_bytes(src->elem);
     int64_t len = src->shape[axis];
-    Key *key = calloc((size_t)len + 1, sizeof *key);
+    Key *key = heap_try_zeroed((size_t)len + 1, sizeof *key);
     if (!key) return run_fail(r, "out of memory");
     uint8_t kind = elem_is_float(src->elem) ? 0 : elem_is_signed(src->elem) ? 1 : 2;
     for (Lines l = lines_new(src, &both[0], axis); l.more; line_next(&l)) {
@@ -266,6 +266,6 @@ bool ref_sort(Run *r, const Node *n, RVal *out) {
             memcpy(places + i * both[1].stride[axis], &key[i].at, 8);
         }
     }
-    free(key);
+    heap_free(key);
     return true;
 }

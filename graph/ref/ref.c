@@ -47,7 +47,7 @@ bool rval_new(Run *r, RVal *v, Elem elem, int rank, const int64_t *shape) {
     if (!g_tensor_alloc(&t)) return run_fail(r, "a value is too large for this machine's memory");
     v->elem = elem;
     v->rank = rank;
-    v->buf = checked_alloc(sizeof *v->buf);
+    v->buf = heap_alloc(sizeof *v->buf);
     *v->buf = (RBuf){1, true, t.data, t.bytes};
     v->at = t.data;
     pack_strides(v);
@@ -61,8 +61,8 @@ RVal rval_share(const RVal *v) {
 
 void rval_drop(RVal *v) {
     if (v->buf && --v->buf->refs == 0) {
-        if (v->buf->own) free(v->buf->data);
-        free(v->buf);
+        if (v->buf->own) heap_free(v->buf->data);
+        heap_free(v->buf);
     }
     v->buf = NULL;
 }
@@ -90,7 +90,7 @@ static void rval_foreign(RVal *v, Elem elem, int rank, const int64_t *shape, con
     v->elem = elem;
     v->rank = rank;
     for (int i = 0; i < rank; i++) v->shape[i] = shape[i];
-    v->buf = checked_alloc(sizeof *v->buf);
+    v->buf = heap_alloc(sizeof *v->buf);
     *v->buf = (RBuf){1, false, (void *)data, bytes};
     v->at = (char *)data;
     pack_strides(v);
@@ -467,11 +467,11 @@ bool run_plan(Run *r, const RPlan *plan) {
 static bool take_output(Run *r, Node *n, GTensor *out) {
     RVal packed;
     if (!rval_packed(r, &r->val[n->id], &packed)) return false;
-    *out = as_tensor(&packed);
-    void *copy = malloc(out->bytes ? out->bytes : 1);
-    if (!copy) return rval_drop(&packed), run_fail(r, "out of memory");
-    if (out->bytes) memcpy(copy, packed.at, out->bytes);
-    out->data = copy;
+    GTensor made = as_tensor(&packed);
+    made.data = heap_try(made.bytes);
+    if (!made.data) return rval_drop(&packed), run_fail(r, "out of memory");
+    if (made.bytes) memcpy(made.data, packed.at, made.bytes);
+    *out = made;
     rval_drop(&packed);
     return true;
 }
@@ -519,18 +519,18 @@ static bool run_results(const Graph *g, const GTensor *in, const RefPart *part, 
 }
 
 bool ref_run(const Graph *g, const GTensor *in, GTensor *out, const RefWatch *w, char *error, size_t error_size) {
-    Node **want = checked_alloc((g->outputs.n + 1) * sizeof *want);
+    Node **want = heap_alloc((g->outputs.n + 1) * sizeof *want);
     for (uint32_t i = 0; i < g->outputs.n; i++) want[i] = g->outputs.at[i].node;
     bool ok = run_results(g, in, &(RefPart){0}, want, (int)g->outputs.n, out, w, error, error_size);
-    free(want);
+    heap_free(want);
     return ok;
 }
 
 bool ref_run_part(const Graph *g, const GTensor *in, const RefPart *part, GTensor *out, char *error, size_t error_size) {
-    Node **want = checked_alloc(((size_t)part->nwant + 1) * sizeof *want);
+    Node **want = heap_alloc(((size_t)part->nwant + 1) * sizeof *want);
     for (int i = 0; i < part->nwant; i++) want[i] = g->nodes.at[part->want[i]];
     bool ok = run_results(g, in, part, want, part->nwant, out, NULL, error, error_size);
-    free(want);
+    heap_free(want);
     return ok;
 }
 

@@ -27,8 +27,8 @@ static bool accept(Run *r, const GType *want, const RVal *v) {
 }
 
 static bool host(Run *r, const Node *n, RVal *result) {
-    RVal *packed = checked_alloc((n->nsrc + 1) * sizeof *packed);
-    GTensor *in = checked_alloc((n->nsrc + 1) * sizeof *in), *out = checked_alloc(((size_t)n->host.nresults + 1) * sizeof *out);
+    RVal *packed = heap_alloc((n->nsrc + 1) * sizeof *packed);
+    GTensor *in = heap_alloc((n->nsrc + 1) * sizeof *in), *out = heap_alloc(((size_t)n->host.nresults + 1) * sizeof *out);
     bool ok = true;
     char words[256] = "";
     for (uint32_t i = 0; i < n->nsrc && ok; i++) {
@@ -50,7 +50,7 @@ static bool host(Run *r, const Node *n, RVal *result) {
         v->elem = out[i].elem;
         v->rank = out[i].rank;
         memcpy(v->shape, out[i].shape, sizeof v->shape);
-        v->buf = checked_alloc(sizeof *v->buf);
+        v->buf = heap_alloc(sizeof *v->buf);
         *v->buf = (RBuf){1, true, out[i].data, out[i].bytes};
         v->at = out[i].data;
         for (int64_t k = v->rank, step = elem_bytes(v->elem); k-- > 0; step *= v->shape[k]) v->stride[k] = step;
@@ -59,9 +59,9 @@ static bool host(Run *r, const Node *n, RVal *result) {
     }
     for (int i = 0; i < n->host.nresults; i++) g_tensor_free(&out[i]);
     for (uint32_t i = 0; i < n->nsrc; i++) rval_drop(&packed[i]);
-    free(packed);
-    free(in);
-    free(out);
+    heap_free(packed);
+    heap_free(in);
+    heap_free(out);
     return ok;
 }
 
@@ -98,9 +98,7 @@ typedef struct Scanned { RVal *at; int64_t n, cap; } Scanned;
 static bool keep(Run *r, Scanned *s, const RVal *v) {
     if (s->n == s->cap) {
         s->cap = s->cap ? s->cap * 2 : 16;
-        RVal *more = realloc(s->at, (size_t)s->cap * sizeof *more);
-        if (!more) return run_fail(r, "out of memory");
-        s->at = more;
+        s->at = heap_resize(s->at, (size_t)s->cap * sizeof *s->at);
     }
     return rval_packed(r, v, &s->at[s->n]) && ++s->n;
 }
@@ -142,11 +140,11 @@ static bool loop(Run *r, const Node *n, RVal *result) {
     const GBody *body = n->sub.body;
     const RPlan *plan = r->plan[n->id][0];
     int carried = n->sub.ncarried, nresults = n->sub.nresults, scans = nresults - carried;
-    RVal *now = checked_alloc(((size_t)carried + 2) * sizeof *now), *next = checked_alloc(((size_t)body->nresults + 1) * sizeof *next);
-    Scanned *scan = checked_alloc(((size_t)scans + 1) * sizeof *scan);
+    RVal *now = heap_alloc(((size_t)carried + 2) * sizeof *now), *next = heap_alloc(((size_t)body->nresults + 1) * sizeof *next);
+    Scanned *scan = heap_alloc(((size_t)scans + 1) * sizeof *scan);
     int64_t limit, go_on;
     size_t ndims = (size_t)ix_dim_count(r->g);
-    bool *bound = checked_alloc(ndims + 1);                  // sizes that a trip finds are other ones in the next
+    bool *bound = heap_alloc(ndims + 1);                  // sizes that a trip finds are other ones in the next
     if (ndims) memcpy(bound, r->bound, ndims);
     read_scalar(n->src[0], r, &limit);
     read_scalar(n->src[1], r, &go_on);
@@ -167,7 +165,7 @@ static bool loop(Run *r, const Node *n, RVal *result) {
         }
     }
     if (ndims) memcpy(r->bound, bound, ndims);
-    free(bound);
+    heap_free(bound);
     for (int i = 0; i < carried && !r->failed; i++) result[i] = rval_share(&now[1 + i]);
     for (int i = 0; i < scans && !r->failed; i++) stack(r, &n->sub.result[carried + i], &scan[i], &result[carried + i]);
     for (int i = 0; i < nresults && !r->failed; i++) accept(r, &n->sub.result[i], &result[i]);
@@ -175,11 +173,11 @@ static bool loop(Run *r, const Node *n, RVal *result) {
     for (int i = 0; i < body->nresults; i++) rval_drop(&next[i]);
     for (int i = 0; i < scans; i++) {
         for (int64_t k = 0; k < scan[i].n; k++) rval_drop(&scan[i].at[k]);
-        free(scan[i].at);
+        heap_free(scan[i].at);
     }
-    free(scan);
-    free(now);
-    free(next);
+    heap_free(scan);
+    heap_free(now);
+    heap_free(next);
     return !r->failed;
 }
 
@@ -196,7 +194,7 @@ static bool branch(Run *r, const Node *n, RVal *result) {
 // ---- steps ----------------------------------------------------------------------------------------------------------
 
 static RVal owned(GTensor *t) {
-    RVal v = {.elem = t->elem, .rank = t->rank, .at = t->data, .buf = checked_alloc(sizeof *v.buf)};
+    RVal v = {.elem = t->elem, .rank = t->rank, .at = t->data, .buf = heap_alloc(sizeof *v.buf)};
     *v.buf = (RBuf){1, true, t->data, t->bytes};
     for (int64_t k = v.rank, step = elem_bytes(v.elem); k-- > 0; step *= v.shape[k]) v.shape[k] = t->shape[k], v.stride[k] = step;
     t->data = NULL;
@@ -206,8 +204,8 @@ static RVal owned(GTensor *t) {
 // One step: what goes on, in the first of `in`; rows to their places among those of all.
 static bool one_step(Run *r, const Graph *g, int64_t number, int64_t *dims, bool *bound, RVal *in, RVal *result) {
     uint32_t nin = g->inputs.n, nout = g->outputs.n, carried = (uint32_t)g->step.ncarried;
-    uint32_t *want = checked_alloc((nout + 1) * sizeof *want);
-    GTensor *given = checked_alloc((nin + 1) * sizeof *given), *out = checked_alloc((nout + 1) * sizeof *out);
+    uint32_t *want = heap_alloc((nout + 1) * sizeof *want);
+    GTensor *given = heap_alloc((nin + 1) * sizeof *given), *out = heap_alloc((nout + 1) * sizeof *out);
     char words[512] = "";
     for (uint32_t i = 0; i < nin; i++) given[i] = tensor_of(&in[i]);
     for (uint32_t i = 0; i < nout; i++) want[i] = g->outputs.at[i].node->id;
@@ -219,9 +217,9 @@ static bool one_step(Run *r, const Graph *g, int64_t number, int64_t *dims, bool
         else if (out[i].bytes) memcpy(result[i].at + (size_t)number * out[i].bytes, out[i].data, out[i].bytes);
     }
     for (uint32_t i = 0; i < nout && ok; i++) g_tensor_free(&out[i]);
-    free(want);
-    free(given);
-    free(out);
+    heap_free(want);
+    heap_free(given);
+    heap_free(out);
     return ok;
 }
 
@@ -231,7 +229,7 @@ static bool steps(Run *r, const Node *n, RVal *result) {
     int64_t number = g->step.number->value, count = 0;
     int64_t *dims = NEW_N(r->arena, int64_t, ndims + 1);
     bool *bound = NEW_N(r->arena, bool, ndims + 1), ok = run_sizes(r, 1, &n->steps.count, &count);
-    RVal *in = checked_alloc((n->nsrc + 1) * sizeof *in);
+    RVal *in = heap_alloc((n->nsrc + 1) * sizeof *in);
     if (number) memcpy(dims, r->dims, (size_t)number * sizeof *dims), memcpy(bound, r->bound, (size_t)number * sizeof *bound);
     bound[number] = true;
     for (uint32_t i = 0; i < n->nsrc && ok; i++) ok = rval_packed(r, &r->val[n->src[i]->id], &in[i]);
@@ -243,7 +241,7 @@ static bool steps(Run *r, const Node *n, RVal *result) {
     for (int64_t k = 0; k < count && ok; k++) ok = one_step(r, g, k, dims, bound, in, result);
     for (int i = 0; i < carried && ok; i++) result[i] = rval_share(&in[i]);
     for (uint32_t i = 0; i < n->nsrc; i++) rval_drop(&in[i]);
-    free(in);
+    heap_free(in);
     return ok;
 }
 

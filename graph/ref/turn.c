@@ -7,32 +7,32 @@
 bool graph_turn(const Graph *whole, int turn, const GTensor *in, const GTensor *reads, GTensor *makes, GSizes *known, char *error, size_t error_size) {
     const GStages *s = whole->stages;
     const GStage *at = &s->stage[turn];
-    uint32_t *node = checked_alloc(sizeof *node * (size_t)(at->nreads + at->nmakes + 1));
+    uint32_t *node = heap_alloc(sizeof *node * (size_t)(at->nreads + at->nmakes + 1));
     for (int i = 0; i < at->nreads; i++) node[i] = s->value[at->reads[i]].node;
     for (int i = 0; i < at->nmakes; i++) node[at->nreads + i] = s->value[at->makes[i]].node;
     RefPart part = {node, reads, at->nreads, node + at->nreads, at->nmakes, known->dims, known->bound};
     bool ok = ref_run_part(whole, in, &part, makes, error, error_size);
-    free(node);
+    heap_free(node);
     return ok;
 }
 
 bool graph_between(const Graph *whole, const GTensor *in, GTensor *values, char *error, size_t error_size) {
     const GStages *s = whole->stages;
-    uint32_t *node = checked_alloc(sizeof *node * (size_t)(s->nvalues + 1));
+    uint32_t *node = heap_alloc(sizeof *node * (size_t)(s->nvalues + 1));
     for (int i = 0; i < s->nvalues; i++) node[i] = s->value[i].node;
     bool ok = ref_run_part(whole, in, &(RefPart){.want = node, .nwant = s->nvalues}, values, error, error_size);
-    free(node);
+    heap_free(node);
     return ok;
 }
 
 bool graph_port_sizes(const Graph *g, const GTensor *in, int output, int64_t *to, char *error, size_t error_size) {
     size_t n = (size_t)ix_dim_count(g) + 1;
-    RefPart none = {.dims = checked_alloc(sizeof(int64_t) * n), .bound = checked_alloc(sizeof(bool) * n)};
+    RefPart none = {.dims = heap_alloc(sizeof(int64_t) * n), .bound = heap_alloc(sizeof(bool) * n)};
     const Node *y = g->outputs.at[output].node;
     bool ok = ref_run_part(g, in, &none, NULL, error, error_size);
     for (int d = 0; d < y->rank && ok; d++) to[d] = ix_dims_in(y->shape[d], none.bound) ? ix_eval(y->shape[d], none.dims, NULL) : -1;
-    free(none.dims);
-    free(none.bound);
+    heap_free(none.dims);
+    heap_free(none.bound);
     return ok;
 }
 

@@ -719,13 +719,13 @@ bool graph_write_fusion(Graph *g, const GTensor *in, Buf *to, Buf *err) {
     put_turn(s, 0, to);
     for (int i = 1; i <= s->nstages && ok; i++) {
         const GStage *at = &s->stage[i];
-        GTensor *given = checked_alloc(sizeof *given * (size_t)(at->nin + 1));
+        GTensor *given = heap_alloc(sizeof *given * (size_t)(at->nin + 1));
         for (int k = 0; k < at->nin; k++)
             if (at->in[k] < 0) given[k] = in[-1 - at->in[k]];
         buf_printf(to, "%sprogram %d of %d, %s\n", i > 1 ? "\n" : "", i, s->nstages, at->graph->name);
         ok = fusion_of(at->graph, given, to, err);
         if (ok) put_turn(s, i, to);
-        free(given);
+        heap_free(given);
     }
     return ok;
 }

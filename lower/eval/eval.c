@@ -35,8 +35,8 @@ static char *words(const char *fmt, va_list args) {
     va_list again;
     va_copy(again, args);
     int n = c_vsnprintf(NULL, 0, fmt, args);
-    char *p = malloc((size_t)n + 1);
-    if (p) c_vsnprintf(p, (size_t)n + 1, fmt, again);
+    char *p = heap_room((size_t)n + 1);
+    c_vsnprintf(p, (size_t)n + 1, fmt, again);
     va_end(again);
     return p;
 }
@@ -64,8 +64,8 @@ void eval_note(Eval *e, Span at, const char *fmt, ...) {
     va_end(args);
     LineCol where = at.hi ? span_where(e->f->session, at.lo) : (LineCol){0};
     if (where.src) buf_printf(&r->text, "%s:%u:%u: ", where.src->path, where.line, where.col);
-    buf_printf(&r->text, "%s\n", p ? p : "");
-    free(p);
+    buf_printf(&r->text, "%s\n", p);
+    heap_free(p);
 }
 
 // ---- tiles ---------------------------------------------------------------------------------------
@@ -82,8 +82,7 @@ Tile *tile_new(Eval *e, int64_t bytes) {
     if (t) {
         e->pool[cls] = t->next;
     } else {
-        t = aligned_alloc(64, 64 + (size_t)(INT64_C(1) << cls));
-        if (!t) ice("out of memory: a tile of %lld bytes", (long long)bytes);
+        t = heap_aligned(64, 64 + (size_t)(INT64_C(1) << cls));
     }
     t->refs = 1;
     t->cls = cls;
@@ -275,9 +274,7 @@ static void take_carried(Eval *e, const Op *op, int from) {
     e->ncarried = 0;
     int n = op->nin - from;
     if (n > e->cap_carried) {
-        Slot *more = realloc(e->carried, sizeof(Slot) * (size_t)n);
-        if (!more) ice("out of memory");
-        e->carried = more;
+        e->carried = heap_resize(e->carried, sizeof(Slot) * (size_t)n);
         e->cap_carried = n;
     }
     for (int i = 0; i < n; i++) e->carried[i] = slot_keep(slot_of(e, op->in[from + i]));
@@ -559,10 +556,7 @@ static void prepare_tensors(Eval *e) {
             count *= e->args[i].tensor.dims[d];
         }
         e->bounds |= e->opt->bound[i] != NULL;
-        if (e->opt->report && p->mode != PM_IN && count) {
-            e->touched[i] = calloc((size_t)count, sizeof(Touch));
-            if (!e->touched[i]) ice("out of memory");
-        }
+        if (e->opt->report && p->mode != PM_IN && count) e->touched[i] = heap_alloc((size_t)count * sizeof(Touch));
     }
 }
 
@@ -587,10 +581,10 @@ static void free_everything(Eval *e) {
     for (size_t i = 0; i < sizeof e->pool / sizeof *e->pool; i++)
         for (Tile *t = e->pool[i], *next; t; t = next) {
             next = t->next;
-            free(t);
+            heap_free(t);
         }
-    for (int i = 0; i < MAX_PARAMS; i++) free(e->touched[i]);
-    free(e->carried);
+    for (int i = 0; i < MAX_PARAMS; i++) heap_free(e->touched[i]);
+    heap_free(e->carried);
     arena_free(e->arena);
 }
 
@@ -638,7 +632,7 @@ bool ir_eval(Fn *f, const EvalArg *args, const int64_t *dims, const EvalOptions 
         else run_block(&e, body);
     }
     bool ok = !e.fault;
-    if (fault) *fault = e.fault; else free(e.fault);
+    if (fault) *fault = e.fault; else heap_free(e.fault);
     if (at) *at = e.fault_at;
     if (e.extent) take_places(&e, f);
     free_everything(&e);

@@ -86,7 +86,7 @@ static void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from) 
     int64_t lanes = type_lanes(t);
     double *b = out_bound(e, op), unit = elem_unit((Elem)t->elem);
     memset(b, 0, sizeof(double) * (size_t)lanes);
-    double *x = checked_alloc(sizeof(double) * (size_t)(lanes + 1));
+    double *x = heap_alloc(sizeof(double) * (size_t)(lanes + 1));
     for (int k = 0; k < n; k++) {
         lanes_to_f64(t, lanes, from[k]->t->data, x);
         for (int64_t i = 0; i < lanes; i++) {
@@ -94,7 +94,7 @@ static void bound_joined(Eval *e, const Op *op, int n, const Slot *const *from) 
             b[i] += (from[k]->b ? ((const double *)from[k]->b->data)[i] : 0) + size * unit * n;
         }
     }
-    free(x);
+    heap_free(x);
 }
 
 void join_slots(Eval *e, const Op *op, int n, const Slot *const *from) {

@@ -69,8 +69,7 @@ static char (*cells_of(Eval *e, const Val *v, const int64_t *live))[PRINT_CELL] 
     const Type *t = &v->type;
     int64_t n = 1, at[MAX_AXES] = {0};
     for (int i = 0; i < t->rank; i++) n *= live[i];
-    char (*cell)[PRINT_CELL] = malloc(PRINT_CELL * (size_t)(n ? n : 1));
-    if (!cell) ice("out of memory");
+    char (*cell)[PRINT_CELL] = heap_room(PRINT_CELL * (size_t)(n ? n : 1));
     for (int64_t i = 0; i < n; i++) {
         int64_t lane = 0;
         for (int k = 0; k < t->rank; k++) lane = lane * axis_extent(t->axis[k]) + at[k];
@@ -100,7 +99,7 @@ void eval_print(Eval *e, const Step *s) {
         if (t->rank) buf_putc(&head, ']');
         char (*cell)[PRINT_CELL] = cells_of(e, op->in[0], live);
         print_tile(head.p, t->rank, live, cell, to);
-        free(cell);
+        heap_free(cell);
     } else {
         print_shown(to, "%s\n", head.n ? head.p : "");
     }

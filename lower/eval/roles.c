@@ -195,7 +195,8 @@ typedef struct Role {
     const Block *block;
     struct Roles *all;
     int        arrives_as;
-    bool       finished;
+    bool       finished, no_memory;
+    HeapGuard *guard;                      // its innermost, on its own stack
     Flow       flow;                       // what belongs to the role while another runs
     int64_t    depth;
     Slot      *carried;
@@ -225,10 +226,12 @@ static void swap_state(Eval *e, Role *r) {
     for (int i = 0; i < r->nown; i++) swap_slot(&e->slot[r->own[i]], &r->value[i]);
 }
 
+static void run_role(void *role) { run_block(((Role *)role)->e, ((Role *)role)->block); }
+
 static void enter(unsigned lo, unsigned hi) {          // makecontext passes ints
     Role *r = (Role *)(uintptr_t)((uint64_t)hi << 32 | lo);
     ARRIVE(NULL, r->all);
-    run_block(r->e, r->block);
+    r->no_memory = !heap_run(heap_here(), run_role, r);  // it gives up on the caller's stack, not on its own
     r->finished = true;
     LEAVE(NULL, r->all);                             // never comes back
     swapcontext(&r->context, &r->all->main);
@@ -240,12 +243,15 @@ static void resume(Eval *e, Role *r) {
     e->async->role = r;
     e->async->arrives_as = r->arrives_as;
     e->slice = r->slice;
+    HeapGuard *guard = heap_guard(r->guard);
     LEAVE(&fake, r);
     swapcontext(&r->all->main, &r->context);
     ARRIVE(fake, r);
+    r->guard = heap_guard(guard);
     e->async->role = NULL;
     e->async->arrives_as = 1;
     swap_state(e, r);
+    if (r->no_memory) heap_give_up(0);
     if (r->flow == FLOW_FAULT) e->flow = FLOW_FAULT;
 }
 
@@ -261,8 +267,7 @@ static bool role_wait(Eval *e) {
 
 static void role_start(Eval *e, Roles *all, Role *r, const Block *b, int arrives_as) {
     enum { STACK = 1 << 20 };
-    *r = (Role){.e = e, .block = b, .all = all, .arrives_as = arrives_as, .size = STACK, .memory = malloc(STACK)};
-    if (!r->memory) ice("out of memory");
+    *r = (Role){.e = e, .block = b, .all = all, .arrives_as = arrives_as, .size = STACK, .memory = heap_room(STACK)};
     getcontext(&r->context);
     r->stack = r->context.uc_stack.ss_sp = r->memory;
     r->context.uc_stack.ss_size = r->size;
@@ -315,7 +320,7 @@ void eval_roles(Eval *e, const Step *s) {
         Role *r = &all->at[i];
         for (int k = 0; k < r->ncarried; k++) slot_clear(e, &r->carried[k]);
         for (int k = 0; k < r->nown; k++) slot_clear(e, &r->value[k]);
-        free(r->carried);
-        free(r->memory);
+        heap_free(r->carried);
+        heap_free(r->memory);
     }
 }

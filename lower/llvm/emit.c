@@ -342,7 +342,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     g.tile = NEW_N(f->arena, Tile, f->nvals + 1);
     g.narrow = NEW_N(f->arena, uint8_t, f->nvals + 1);
     g.wanted = NEW_N(f->arena, bool, f->nvals + 1);
-    g.B = LLVMCreateBuilderInContext(C);
+    g.B = ptx_builder(C);
     g.one_warp = f->warps == 1;
     g.program_threads = f->launch->threads;
     g.smem_used = f->buffer_bytes;
@@ -373,7 +373,7 @@ void gen_kernel(Session *s, Fn *f, const CompileOptions *opt, PtxUnit *unit) {
     LLVMBuildRetVoid(g.B);
     acc_close(&g);
     lines_close(&g);
-    LLVMDisposeBuilder(g.B);
+    ptx_builder_end(g.B);
     f->launch->smem = g.smem_used;
     if (apart) {
         g.smem_used = (g.smem_used + 127) & ~127u;

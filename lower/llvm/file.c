@@ -40,17 +40,17 @@ static int take(Work *w, bool wait) {                        // the next module,
     return i;
 }
 
-static void made(Work *w, int n) {
+static void made(Work *w, int made, int n) {
     pthread_mutex_lock(&w->lock);
-    w->made = n;
+    w->made = made;
+    w->n = n;
     pthread_cond_broadcast(&w->more);
     pthread_mutex_unlock(&w->lock);
 }
 
-static void *generate(void *work) {
+static void generate(void *work) {
     Work *w = work;
     for (int i; (i = take(w, true)) >= 0;) w->ok[i] = !w->bad[i] && ptx_finish(w->unit[i], NULL, &w->text[i]);
-    return NULL;
 }
 
 // Without `.version`, `.target`, `.address_size` and the shared memory, which all modules declare alike.
@@ -69,12 +69,10 @@ static int cores(void) {
 }
 
 // As many threads as can be of use beside this one.
-static int start_threads(pthread_t *thread, Work *w) {
-    int n = 0, most = cores() - 1;
-    if (most > w->n - 1) most = w->n - 1;
-    if (most > MAX_THREADS) most = MAX_THREADS;
-    while (n < most && pthread_create(&thread[n], NULL, generate, w) == 0) n++;
-    return n;
+static int more_threads(int n) {
+    int most = cores() - 1;
+    if (most > n - 1) most = n - 1;
+    return most > MAX_THREADS ? MAX_THREADS : most;
 }
 
 // The kernel anew, with rings that leave what the first attempt lacked, and twice as much where that was not enough. NULL: diagnostics say why it cannot be.
@@ -128,26 +126,46 @@ static bool make_one(Session *s, Fn **fn, const CompileOptions *opt, const PtxOp
     return diag_errors(s) == said;
 }
 
+typedef struct Apart {
+    Work      w;
+    Session  *s;
+    Fn      **fns;
+    const CompileOptions *opt;
+    int       version;
+} Apart;
+
+// This thread's part: all modules made, then those generated that are left.
+static void make_all(void *apart) {
+    Apart *a = apart;
+    PtxOptions po = options_of(a->opt);
+    for (int i = 0; i < a->w.n; i++) {
+        a->w.bad[i] = !make_one(a->s, &a->fns[i], a->opt, &po, &a->w.unit[i]);
+        if (ptx_version(a->w.unit[i]) > a->version) a->version = ptx_version(a->w.unit[i]);
+        made(&a->w, i + 1, a->w.n);
+    }
+    generate(&a->w);
+}
+
+// The same on several threads; all of them are through when memory runs out in one.
+static void make_on_threads(Apart *a, int more) {
+    pthread_mutex_init(&a->w.lock, NULL);
+    pthread_cond_init(&a->w.more, NULL);
+    HeapCrew *crew = heap_crew_start(more, generate, &a->w);
+    bool own = heap_run(heap_here(), make_all, a);
+    if (!own) made(&a->w, a->w.made, a->w.made);               // nobody waits for more
+    bool others = heap_crew_wait(crew);
+    pthread_cond_destroy(&a->w.more);
+    pthread_mutex_destroy(&a->w.lock);
+    if (!own || !others) heap_give_up(0);
+}
+
 // Each kernel's own module, whole: text[i]. The newest PTX version that any of them needs, or 0: a diagnostic.
 static int apart(Session *s, Fn **fns, int n, const CompileOptions *opt, Buf *text) {
-    PtxOptions po = options_of(opt);
     PtxUnit **unit = NEW_N(session_arena(s), PtxUnit *, n);
     bool *ok = NEW_N(session_arena(s), bool, n), *bad = NEW_N(session_arena(s), bool, n), all = true;
-    pthread_t thread[MAX_THREADS];
-    Work w = {unit, text, ok, bad, .n = n};
-    int version = 0;
-    pthread_mutex_init(&w.lock, NULL);
-    pthread_cond_init(&w.more, NULL);
-    int nthreads = start_threads(thread, &w);
-    for (int i = 0; i < n; i++) {
-        bad[i] = !make_one(s, &fns[i], opt, &po, &unit[i]);
-        if (ptx_version(unit[i]) > version) version = ptx_version(unit[i]);
-        made(&w, i + 1);
-    }
-    generate(&w);
-    for (int i = 0; i < nthreads; i++) pthread_join(thread[i], NULL);
-    pthread_cond_destroy(&w.more);
-    pthread_mutex_destroy(&w.lock);
+    Apart a = {.w = {unit, text, ok, bad, .n = n}, .s = s, .fns = fns, .opt = opt};
+    make_on_threads(&a, more_threads(n));
+    int version = a.version;
     for (int i = 0; i < n; i++) {
         if (!ok[i] && !bad[i]) say_why(s, &fns[i], 1, unit[i]);
         all &= ok[i];

@@ -28,6 +28,8 @@ static FileScope *file_scope(Gen *g, const Source *src) {
     return &l->files.at[l->files.n - 1];
 }
 
+static void end_lines(void *dib, uint64_t none) { (void)none; LLVMDisposeDIBuilder(dib); }
+
 void lines_open(Gen *g) {
     if (!g->opt->line_info || !g->f->kernel->span.hi) return;
     Lines *l = g->lines = NEW(g->arena, Lines);
@@ -35,6 +37,7 @@ void lines_open(Gen *g) {
     LLVMAddModuleFlag(g->M, LLVMModuleFlagBehaviorWarning, "Debug Info Version", 18,
                       LLVMValueAsMetadata(LLVMConstInt(g->i32, LLVMDebugMetadataVersion(), 0)));
     l->dib = LLVMCreateDIBuilder(g->M);
+    heap_hold(end_lines, l->dib, 0);
     FileScope *s = file_scope(g, w.src);
     LLVMDIBuilderCreateCompileUnit(l->dib, LLVMDWARFSourceLanguageC, s->file, "tkc", 3, 1, "", 0, 0, "", 0,
                                    LLVMDWARFEmissionLineTablesOnly, 0, 0, 0, "", 0, "", 0);
@@ -56,5 +59,6 @@ void lines_at(Gen *g, const Op *op) {
 void lines_close(Gen *g) {
     if (!g->lines) return;
     LLVMDIBuilderFinalize(g->lines->dib);
+    heap_let_go(end_lines, g->lines->dib, 0);
     LLVMDisposeDIBuilder(g->lines->dib);
 }

@@ -65,7 +65,7 @@ static int by_place(const void *a, const void *b) {
 
 // The place of the source that most ops are for.
 static Span busiest(const Fn *f, int64_t n, int64_t *count) {
-    Span *at = checked_alloc(sizeof *at * (size_t)n), best = {0, 0};
+    Span *at = heap_alloc(sizeof *at * (size_t)n), best = {0, 0};
     int64_t k = 0;
     for (const Op *op = op_walk(&f->body, NULL); op && k < n; op = op_walk(&f->body, op)) at[k++] = op->span;
     qsort(at, (size_t)k, sizeof *at, by_place);
@@ -74,7 +74,7 @@ static Span busiest(const Fn *f, int64_t n, int64_t *count) {
         for (j = i; j < k && by_place(&at[i], &at[j]) == 0; j++) continue;
         if (at[i].hi && j - i > *count) *count = j - i, best = at[i];
     }
-    free(at);
+    heap_free(at);
     return best;
 }
 

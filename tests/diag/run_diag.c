@@ -114,7 +114,7 @@ static bool check_case(const char *path, bool bless) {
         ok = false;
     }
     ok &= check_fixes(name, text, n);
-    free(golden), free(json), free(brief), free(rich), free(text);
+    heap_free(golden), heap_free(json), heap_free(brief), heap_free(rich), heap_free(text);
     return ok;
 }
 
@@ -127,7 +127,7 @@ static bool check_codes(char **files, int nfiles) {
             snprintf(mark, sizeof mark, "[%s]", codes[k]);
             seen[k] |= strstr(text, mark) != NULL;
         }
-        free(text);
+        heap_free(text);
     }
     for (int k = 0; k < CODES; k++) {
         if (!seen[k]) printf("%s: no case in tests/diag draws it, nor in tests/cli\n", codes[k]), ok = false;
@@ -165,13 +165,13 @@ static bool check_docs(void) {
         if (!out || !strstr(out, mark))
             printf("%s: the first example of its section draws\n%s", codes[k], out ? out : "nothing: there is none\n"),
                 ok = false;
-        free(out);
+        heap_free(out);
         const char *right = example(section, 1, &n);
         out = right ? render("right.tk", right, n, DIAG_short, lower) : NULL;
         if (!out || strstr(out, "error: "))
             printf("%s: the second example of its section draws\n%s", codes[k], out ? out : "nothing: there is none\n"),
                 ok = false;
-        free(out);
+        heap_free(out);
     }
     return ok;
 }

@@ -171,7 +171,7 @@ static void check(Node *(*mask)(Graph *g, Node *scores), bool shorter, bool base
     char *text = attention(mask);
     assert_int_equal(strstr(text, "last(m)") != NULL, shorter);
     assert_int_equal(strstr(text, "* LOG2E);") == NULL, base2);
-    free(text);
+    heap_free(text);
 }
 
 // The loop over keys ends where a causal mask does, unless a row would have nothing else: -3.4e38 beside nothing is a

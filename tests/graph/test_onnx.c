@@ -42,7 +42,7 @@ static void holds(const char *text, const char *part) {
     char *got = import(text);
     if (strstr(got, part) == NULL) print_error("model:\n%s\ngot:\n%s\nwhich lacks: %s\n", text, got, part);
     assert_non_null(strstr(got, part));
-    free(got);
+    heap_free(got);
 }
 
 // ---- what becomes of models ----------------------------------------------------------------------------
@@ -110,7 +110,7 @@ static void inputs_that_decide_shapes_are_bound(void **state) {
     char *got = import_at("m.onnx", model, &how);
     assert_non_null(strstr(got, "f32[3, 2]"));
     assert_int_equal(how.bound, 1);
-    free(got);
+    heap_free(got);
 }
 
 // ---- what is wrong ------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ static void external_holds(const char *folder, const char *location, const char 
     char *got = external(folder, location, offset, length, false);
     if (strstr(got, part) == NULL) print_error("%s %s %s: %s\nlacks: %s\n", location, offset, length, got, part);
     assert_non_null(strstr(got, part));
-    free(got);
+    heap_free(got);
 }
 
 static void external_data_stay_in_their_folder(void **state) {
@@ -311,7 +311,7 @@ static void external_data_stay_in_their_folder(void **state) {
     external_holds(in, "gone", "0", "16", "its file of external data, gone, is not there");
     char *got = external(in, "gone", "0", "16", true);
     assert_non_null(strstr(got, "/model/gone\""));
-    free(got);
+    heap_free(got);
     unlink(link), unlink(weights), unlink(outside), rmdir(in), rmdir(root);
 }
 
@@ -436,7 +436,7 @@ static void the_format_is_that_of_onnx(void **state) {
     char *ours = fields_of(ONNX_PROTO), *theirs = fields_of("/usr/include/onnx/onnx.proto");
     assert_non_null(ours);
     if (theirs == NULL) {
-        free(ours);
+        heap_free(ours);
         puts("skipped: /usr/include/onnx/onnx.proto is not there");
         return;
     }
@@ -450,8 +450,8 @@ static void the_format_is_that_of_onnx(void **state) {
         found++;
     }
     assert_true(found > 70);
-    free(ours);
-    free(theirs);
+    heap_free(ours);
+    heap_free(theirs);
 }
 
 // docs/onnx.md lists the operators.

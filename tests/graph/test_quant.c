@@ -39,14 +39,14 @@ static const Node *product(Node *y) {
     g_output(g, "y", y);
     integer_products(g);
     assert_null(g_failed(g));
-    bool *alive = calloc(g->nodes.n, sizeof *alive);
+    bool *alive = heap_try_zeroed(g->nodes.n, sizeof *alive);
     alive[g->outputs.at[0].node->id] = true;
     for (uint32_t i = g->nodes.n; i-- > 0;) {
         const Node *n = g->nodes.at[i];
         for (uint32_t k = 0; k < n->nsrc && alive[i]; k++) alive[n->src[k]->id] = true;
         if (alive[i] && n->kind == G_contract) found = n;
     }
-    free(alive);
+    heap_free(alive);
     assert_non_null(found);
     return found;
 }

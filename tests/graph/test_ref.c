@@ -215,7 +215,7 @@ static void products(void **state) {
     (void)state;
     Graph *g = graph_new("t");
     enum { B = 2, M = 5, N = 37, K = 41 };
-    float *a = calloc(B * M * K, 4), *b = calloc(B * K * N, 4), *c = calloc(B * M * N, 4);
+    float *a = heap_try_zeroed(B * M * K, 4), *b = heap_try_zeroed(B * K * N, 4), *c = heap_try_zeroed(B * M * N, 4);
     for (int i = 0; i < B * M * K; i++) a[i] = (float)((i * 37) % 11 - 5);
     for (int i = 0; i < B * K * N; i++) b[i] = (float)((i * 53) % 13 - 6);
     for (int z = 0; z < B; z++)
@@ -242,9 +242,9 @@ static void products(void **state) {
     Ix two = ix(g, 2), zero = ix(g, 0);
     Node *win = g_windows(g, img, 2, 2, S(two, two), S(two, two), I(1, 1), I(1, 1), S(zero, zero), g_int(0));
     gives_f(g, g_einsum(g, "nchwij,ocij->nohw", win, ker), 4, I(1, 1, 2, 2), F(6, 8, 12, 14));
-    free(a);
-    free(b);
-    free(c);
+    heap_free(a);
+    heap_free(b);
+    heap_free(c);
     graph_free(g);
 }
 

@@ -113,8 +113,8 @@ static void programs_and_turns_are_the_whole(void **unused) {
         assert_true(ref_run(whole, &x, want, NULL, why, sizeof why));
         assert_true(graph_cut(whole));
         const GStages *s = graph_stages(whole);
-        GSizes known = {calloc((size_t)graph_dim_count(whole) + 1, sizeof(int64_t)), calloc((size_t)graph_dim_count(whole) + 1, sizeof(bool))};
-        value = calloc((size_t)s->nvalues, sizeof *value);
+        GSizes known = {heap_try_zeroed((size_t)graph_dim_count(whole) + 1, sizeof(int64_t)), heap_try_zeroed((size_t)graph_dim_count(whole) + 1, sizeof(bool))};
+        value = heap_try_zeroed((size_t)s->nvalues, sizeof *value);
         assert_int_equal(s->nstages, cases[i].programs);
         for (int k = 0; k <= s->nstages; k++) {
             const GStage *at = &s->stage[k];
@@ -142,9 +142,9 @@ static void programs_and_turns_are_the_whole(void **unused) {
             g_tensor_free(&want[k]);
         }
         for (int k = 0; k < s->nvalues; k++) g_tensor_free(&value[k]);
-        free(known.dims);
-        free(known.bound);
-        free(value);
+        heap_free(known.dims);
+        heap_free(known.bound);
+        heap_free(value);
         g_tensor_free(&x);
         graph_free(whole);
     }

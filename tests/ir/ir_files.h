@@ -48,7 +48,7 @@ static inline int each_file(const char *folder, void (*one)(Session *s, const ch
         Session *s = session_new();
         one(s, path, text);
         session_free(s);
-        free(text);
+        heap_free(text);
         free(names[i]);
     }
     return n;

@@ -54,7 +54,7 @@ static inline void run_trap(Fn *f, const EvalArg *args, const int64_t *dims, con
     Span  at;
     assert_false(ir_eval(f, args, dims, opt, &fault, &at));
     assert_non_null(strstr(fault, words));
-    free(fault);
+    heap_free(fault);
 }
 
 #endif

@@ -57,7 +57,7 @@ static void file(const char *path) {
         diag_forget(s, before);
     }
     session_free(s);
-    free(text);
+    heap_free(text);
 }
 
 static void folder(const char *dir) {

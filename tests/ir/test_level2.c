@@ -284,7 +284,7 @@ static void faults(Fn *f, const char *words) {
     char *fault = NULL;
     assert_false(evaluate(f, "matmul", got, NULL, 1, &fault));
     assert_non_null(strstr(fault, words));
-    free(fault);
+    heap_free(fault);
 }
 
 static void agrees(const char *name, const char *arch, OpCode must_have) {
@@ -573,7 +573,7 @@ static void without_of(const char *name, const char *arch, OpCode code, int nth,
     bool ok = evaluate(f, name, got, NULL, 1, &fault) && evaluate(f, name, got, NULL, 2, &fault);
     if (ok) fail_msg("%s without %s: nothing noticed", arch, op_info[code].name);
     if (!strstr(fault, words)) fail_msg("%s without %s: %s", arch, op_info[code].name, fault);
-    free(fault);
+    heap_free(fault);
     session_free(w.s);
 }
 

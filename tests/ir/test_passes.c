@@ -48,7 +48,7 @@ static Data evaluate(Fn *f, uint32_t junk) {
             n *= args[i].tensor.dims[k] = launch_eval(p->dim[k], dims, NULL, NULL);
         }
         d.bytes[i] = (size_t)n * (size_t)elem_bytes(p->elem);
-        args[i].tensor.data = d.at[i] = calloc(1, d.bytes[i] + 1);
+        args[i].tensor.data = d.at[i] = heap_try_zeroed(1, d.bytes[i] + 1);
         if (p->mode != PM_OUT) fill(p, d.at[i], n);
     }
     EvalOptions opt = {.junk = junk};
@@ -60,8 +60,8 @@ static void same_meaning(const char *path, const Data *a, const Data *b) {
     for (int i = 0; i < MAX_PARAMS; i++) {
         if (a->bytes[i] != b->bytes[i] || (a->bytes[i] && memcmp(a->at[i], b->at[i], a->bytes[i])))
             fail_msg("%s: parameter %d differs after the passes", path, i);
-        free(a->at[i]);
-        free(b->at[i]);
+        heap_free(a->at[i]);
+        heap_free(b->at[i]);
     }
 }
 

@@ -60,7 +60,7 @@ static void permutation(void **state) {
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         Shared s = tile(cases[k].e, cases[k].rows, cases[k].cols);
-        uint8_t *seen = calloc(1, shared_bytes(&s));
+        uint8_t *seen = heap_try_zeroed(1, shared_bytes(&s));
         for (int64_t r = 0; r < cases[k].rows; r++)
             for (int64_t c = 0; c < cases[k].cols; c++) {
                 int64_t at = shared_byte(&s, (int64_t[]){r, c});
@@ -68,7 +68,7 @@ static void permutation(void **state) {
                 assert_int_equal(at % s.size, 0);
                 for (int b = 0; b < s.size; b++) assert_int_equal(seen[at + b]++, 0);
             }
-        free(seen);
+        heap_free(seen);
     }
 }
 

@@ -56,11 +56,11 @@ static char *whole_file(const char *path, size_t *n) {
     gzFile f = gzopen(path, "rb");
     if (!f) fail_msg("%s cannot be read", path);
     size_t room = 1 << 22;
-    char *bytes = malloc(room + 1);
+    char *bytes = heap_try(room + 1);
     *n = 0;
     for (int got; (got = gzread(f, bytes + *n, (unsigned)(room - *n))) > 0;) {
         *n += (size_t)got;
-        if (*n == room) bytes = realloc(bytes, (room *= 2) + 1);
+        if (*n == room) bytes = heap_resize(bytes, (room *= 2) + 1);
     }
     bytes[*n] = '\0';
     gzclose(f);
@@ -77,7 +77,7 @@ static int type_of(const char *name) {
 // Rows of arguments, one beside the other, to a column for each argument, behind `before`'s n0.
 static uint8_t *column(const uint8_t *before, int64_t n0, const char *rows, int64_t n, int args, int which,
                        size_t size) {
-    uint8_t *c = malloc((size_t)(n0 + n) * size + 1);
+    uint8_t *c = heap_try((size_t)(n0 + n) * size + 1);
     if (n0) memcpy(c, before, (size_t)n0 * size);
     for (int64_t i = 0; i < n; i++)
         memcpy(c + (size_t)(n0 + i) * size, rows + (size_t)(i * args + which) * size, size);
@@ -110,7 +110,7 @@ static void read_bound(Function *f, const char *table) {
 }
 
 static Functions *functions_read(const char *data, const char *table) {
-    Functions *all = calloc(1, sizeof *all);
+    Functions *all = heap_try_zeroed(1, sizeof *all);
     size_t n, ignored;
     char *p = all->bytes = whole_file(data, &n), *text = table ? whole_file(table, &ignored) : NULL,
          *end = p + n;
@@ -147,21 +147,21 @@ static Functions *functions_read(const char *data, const char *table) {
         f.want = column(NULL, 0, p, f.n, 1, 0, size);
         p += (size_t)f.n * size;
         if (text) read_bound(&f, text);
-        all->fn = realloc(all->fn, sizeof f * (size_t)(all->n + 1));
+        all->fn = heap_resize(all->fn, sizeof f * (size_t)(all->n + 1));
         all->fn[all->n++] = f;
     }
-    free(text);
+    heap_free(text);
     return all;
 }
 
 static void functions_free(Functions *all) {
     for (int i = 0; i < all->n; i++)
-        free(all->fn[i].input[0]), free(all->fn[i].input[1]), free(all->fn[i].want);
+        heap_free(all->fn[i].input[0]), heap_free(all->fn[i].input[1]), heap_free(all->fn[i].want);
     for (int t = 0; t < TYPES; t++)
-        for (int k = 0; k < 4; k++) free(all->input[t][k / 2][k % 2]);
-    free(all->fn);
-    free(all->bytes);
-    free(all);
+        for (int k = 0; k < 4; k++) heap_free(all->input[t][k / 2][k % 2]);
+    heap_free(all->fn);
+    heap_free(all->bytes);
+    heap_free(all);
 }
 
 // ---- comparing ------------------------------------------------------------------------------------------
@@ -305,12 +305,12 @@ static void model_run_one(Function *f, const char *device, bool measuring) {
     char *text = model_text(f);
     Onnx__ModelProto *p = onnx_from_text(text);
     size_t n = onnx__model_proto__get_packed_size(p);
-    uint8_t *bytes = malloc(n);
+    uint8_t *bytes = heap_try(n);
     onnx__model_proto__pack(p, bytes);
     onnx__model_proto__free_unpacked(p, NULL);
     Buf err = {0};
     OnnxModel *m = onnx_parse("m.onnx", bytes, n, &err);
-    free(bytes);
+    heap_free(bytes);
     GTensor in[2], out = {0};
     OnnxGiven given[2];
     for (int a = 0; a < f->args; a++) {
@@ -334,7 +334,7 @@ static void model_run_one(Function *f, const char *device, bool measuring) {
     g_tensor_free(&out);
     onnx_free(m);
     buf_free(&err);
-    free(text);
+    heap_free(text);
 }
 
 // A number as the second input is written of f32 and f64 alone.

@@ -49,7 +49,7 @@ static bool check_tokens(const char *path, const char *text, size_t n, bool bles
     char *golden = golden_path(path, ".tokens"), *messages;
     char *tokens = dump(path, text, n, true, &messages, NULL);
     bool ok = golden_check(golden, tokens, bless);
-    free(golden), free(tokens), free(messages);
+    heap_free(golden), heap_free(tokens), heap_free(messages);
     return ok;
 }
 
@@ -62,9 +62,9 @@ static bool check_tree(const char *path, const char *text, size_t n, bool bless,
     if (!accept) {
         char *golden = golden_path(path, ".ast");
         ok &= golden_check(golden, ast, bless);
-        free(golden);
+        heap_free(golden);
     }
-    free(ast), free(again), free(messages), free(again_messages);
+    heap_free(ast), heap_free(again), heap_free(messages), heap_free(again_messages);
     return ok && nest;
 }
 
@@ -74,7 +74,7 @@ static bool check(const char *path, bool bless, bool accept) {
     if (!text) { perror(path); return false; }
     char *golden = golden_path(path, ".tokens"), *tokens = golden_read(golden, &unused);
     bool ok = tokens ? check_tokens(path, text, n, bless) : check_tree(path, text, n, bless, accept);
-    free(golden), free(tokens), free(text);
+    heap_free(golden), heap_free(tokens), heap_free(text);
     return ok;
 }
 

@@ -214,10 +214,10 @@ static void make(uint64_t seed, Make *m, bool all, Buf *text) {
 static void bytes_of(const char *text, Buf *out) {
     Onnx__ModelProto *p = onnx_from_text(text);
     size_t n = onnx__model_proto__get_packed_size(p);
-    uint8_t *to = checked_alloc(n + 1);
+    uint8_t *to = heap_alloc(n + 1);
     onnx__model_proto__pack(p, to);
     buf_add(out, (const char *)to, n);
-    free(to);
+    heap_free(to);
     onnx__model_proto__free_unpacked(p, NULL);
 }
 

@@ -58,7 +58,7 @@ static void make(uint64_t seed, uint32_t keep, Program *p, Buf *text) {
 }
 
 static void outcome_free(Outcome *o) {
-    for (int i = 0; i < R_OUTS; i++) tensor_free(&o->out[i]), free(o->bound[i]);
+    for (int i = 0; i < R_OUTS; i++) tensor_free(&o->out[i]), heap_free(o->bound[i]);
 }
 
 // Small numbers, some of them special; `ids` reach a little past what they index.

@@ -40,18 +40,18 @@ static void fill(World *w, tkc_memory memory, int64_t (*size)(const char *name, 
     FINE(tkc_graph_sizes(w->g, w->args, w->n));
     for (int i = 0; i < w->n; i++) {
         size_t n = bytes_of(&w->args[i].tensor);
-        void *zeros = calloc(1, n + 1);
+        void *zeros = heap_try_zeroed(1, n + 1);
         w->args[i].tensor.data = zeros;
         if (memory == TKC_HOST) continue;
         FINE(tkc_alloc(w->ctx, n, &w->args[i].tensor.data));
         FINE(tkc_write(w->ctx, w->args[i].tensor.data, zeros, n));
-        free(zeros);
+        heap_free(zeros);
     }
 }
 
 static void empty(World *w) {
     for (int i = 0; i < w->n; i++) {
-        if (w->args[i].tensor.memory == TKC_HOST) free(w->args[i].tensor.data);
+        if (w->args[i].tensor.memory == TKC_HOST) heap_free(w->args[i].tensor.data);
         else tkc_free(w->ctx, w->args[i].tensor.data);
     }
     w->n = 0;
@@ -285,7 +285,7 @@ static void steps_in_place(void **state) {
         const float *want = tensor_of(&b, "logits")->data;
         for (int i = 0; i < 128; i++) assert_true(got[i] - want[i] < 1e-3f && want[i] - got[i] < 1e-3f);
         for (int i = 0; i < 4; i++) {
-            free(cache[i]);
+            heap_free(cache[i]);
             tkc_tensor *t = tensor_of(&b, next[i]);
             cache[i] = t->data;
             t->data = NULL;
@@ -297,7 +297,7 @@ static void steps_in_place(void **state) {
     assert_int_equal(last.plans_made, 1);
     assert_int_equal(last.compiled, first.compiled);
     assert_true(last.peak_bytes == first.peak_bytes);
-    for (int i = 0; i < 4; i++) free(cache[i]);
+    for (int i = 0; i < 4; i++) heap_free(cache[i]);
     end(&a);
     end(&b);
 }

@@ -72,10 +72,10 @@ static void same(const Model *m, int i, const tkc_tensor *got) {
     assert_int_equal(got->rank, want->rank);
     for (int d = 0; d < got->rank; d++) assert_int_equal(got->dims[d], want->shape[d]);
     if (got->memory == TKC_HOST) { same_data(want, got->data); return; }
-    void *copy = malloc(want->bytes + 1);
+    void *copy = heap_try(want->bytes + 1);
     FINE(tkc_read(m->ctx, copy, got->data, want->bytes));
     same_data(want, copy);
-    free(copy);
+    heap_free(copy);
 }
 
 // Without memory for any output: all stay with the graph, and are asked for on either side.

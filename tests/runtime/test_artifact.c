@@ -13,7 +13,7 @@ static const char source[] = "kernel axpy(a: f32, x: f32[N, M], y: inout f32[N, 
 typedef struct World { Session *session; Artifact made; const Target *target; tkc_context *ctx; } World;
 
 static int setup(void **state) {
-    World *w = calloc(1, sizeof *w);
+    World *w = heap_try_zeroed(1, sizeof *w);
     ArtifactList list = {0};
     Buf err = {0};
     w->target = target_find("sm_90a");
@@ -33,7 +33,7 @@ static int teardown(void **state) {
     World *w = *state;
     tkc_close(w->ctx);
     session_free(w->session);
-    free(w);
+    heap_free(w);
     return 0;
 }
 
@@ -273,7 +273,7 @@ static void bytes_changed(void **state) {
             artifact_wrap(w->target, p, body.n, &made);
             assert_true(try_bytes(w, &made) != TKC_OK);
             buf_free(&made);
-            free(p);
+            heap_free(p);
         }
     for (size_t n = 0; n < body.n; n++) {
         Buf made = {0};
@@ -309,7 +309,7 @@ static void entries_changed(void **state) {
         if (f) assert_true(launch_valid(f));
         refused += !f;
         buf_free(&code);
-        free(p);
+        heap_free(p);
     }
     assert_true(refused > n / 8);
     session_free(s);

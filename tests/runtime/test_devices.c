@@ -77,7 +77,7 @@ static uint64_t room(uint64_t bytes) {
 static void memory(void **state) {
     (void)state;
     enum { N = 40 << 20 };
-    unsigned char *a = malloc(N), *b = malloc(N);
+    unsigned char *a = heap_try(N), *b = heap_try(N);
     uint64_t p = room(N);
     for (int f = FILL_ZERO; f <= FILL_RANDOM; f++) {
         need(dev->ops->fill(dev, p, N, (DeviceFill)f, 5, &err) && dev->ops->read(dev, a, p, N, &err));
@@ -89,8 +89,8 @@ static void memory(void **state) {
     need(dev->ops->write(dev, p, b, N, &err) && dev->ops->read(dev, a, p, N, &err));
     assert_memory_equal(a, b, N);
     dev->ops->free(dev, p);
-    free(a);
-    free(b);
+    heap_free(a);
+    heap_free(b);
 }
 
 static void no_memory(void **state) {

@@ -20,10 +20,10 @@ static void refuse(const char *header, size_t data, const char *words) {
     HostTensor t = {0};
     Buf err = {0};
     size_t n = file(bytes, 1, header, zeros, data);
-    unsigned char *exact = malloc(n);                     // so that sanitizers see a read past the end
+    unsigned char *exact = heap_try(n);                     // so that sanitizers see a read past the end
     memcpy(exact, bytes, n);
     if (npy_parse(exact, n, &t, &err)) { print_error("accepted: %s\n", header); fail(); }
-    free(exact);
+    heap_free(exact);
     assert_says(&err, words);
 }
 
@@ -71,7 +71,7 @@ static void mangled(void **state) {
     float data[6] = {1, 2, 3, 4, 5, 6};
     size_t n = file(whole, 1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", data, sizeof data);
     for (size_t k = 0; k <= n; k++) {
-        unsigned char *part = malloc(k ? k : 1);
+        unsigned char *part = heap_try(k ? k : 1);
         memcpy(part, whole, k);
         HostTensor t = {0};
         Buf err = {0};
@@ -80,11 +80,11 @@ static void mangled(void **state) {
         assert_int_equal(!ok, err.n > 0);
         tensor_free(&t);
         buf_free(&err);
-        free(part);
+        heap_free(part);
     }
     for (size_t k = 0; k < n; k++)
         for (int v = 0; v < 256; v += 5) {
-            unsigned char *other = malloc(n);
+            unsigned char *other = heap_try(n);
             memcpy(other, whole, n);
             other[k] = (unsigned char)v;
             HostTensor t = {0};
@@ -92,7 +92,7 @@ static void mangled(void **state) {
             if (npy_parse(other, n, &t, &err)) tensor_free(&t);
             else assert_true(err.n > 0);
             buf_free(&err);
-            free(other);
+            heap_free(other);
         }
 }
 

@@ -47,7 +47,7 @@ static void keep(Node_ *node, const DeviceLaunch *l) {
 
 static DeviceGraph *graph_make(Device *d, const DeviceNode *nodes, int n, Buf *err) {
     (void)d; (void)err;
-    DeviceGraph *g = aligned_alloc(CELL, (sizeof *g + CELL - 1) / CELL * CELL);
+    DeviceGraph *g = heap_try_aligned(CELL, (sizeof *g + CELL - 1) / CELL * CELL);
     assert_true(g && n <= NODES);
     g->n = n;
     for (int i = 0; i < n; i++) {
@@ -86,7 +86,7 @@ static bool graph_launch_(Device *d, DeviceGraph *g, void *stream, Buf *err) {
     return true;
 }
 
-static void graph_free_(Device *d, DeviceGraph *g) { (void)d; free(g); }
+static void graph_free_(Device *d, DeviceGraph *g) { (void)d; heap_free(g); }
 
 // ---- a model ---------------------------------------------------------------------------------------
 

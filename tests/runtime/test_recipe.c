@@ -139,8 +139,8 @@ static int agree(World *w, const Node *item, int64_t most, int rounds) {
             }
             if (i == 0 && g->recipe) assert_non_null(got);                // for its own sizes it always holds
             given += got != NULL;
-            free(want);
-            free(have);
+            heap_free(want);
+            heap_free(have);
             arena_free(b);
         }
         arena_free(a);

@@ -31,18 +31,18 @@ static TransferItem item(int i, const float *data) {
 static void check(Transfer *t, const TransferItem *it) {
     Buf    err = {0};
     size_t bytes = (size_t)it->n * (size_t)elem_bytes(it->elem);
-    char  *want = malloc(bytes + 1), *got = malloc(bytes + 1);
+    char  *want = heap_try(bytes + 1), *got = heap_try(bytes + 1);
     if (it->data) elems_convert(it->from, it->data, it->elem, want, it->n);
     else elems_fill(it->elem, want, 0, it->n, &it->fill);
     assert_true(transfer_back(t, got, it->to, bytes, &err));
     assert_memory_equal(got, want, bytes);
-    free(want);
-    free(got);
+    heap_free(want);
+    heap_free(got);
 }
 
 static void rounds(Device *d, int items) {
     Buf    err = {0};
-    float *data = malloc(sizeof *data * 5100000);
+    float *data = heap_try(sizeof *data * 5100000);
     for (int i = 0; i < 5100000; i++) data[i] = (float)(i % 1000 - 500) * 0.37f;
     Transfer *t = transfer_new(d);
     for (int round = 0; round < 2; round++) {
@@ -62,7 +62,7 @@ static void rounds(Device *d, int items) {
     }
     assert_true(transfer_stats(t).bytes > 0);
     transfer_free(t);
-    free(data);
+    heap_free(data);
 }
 
 static void on_the_driver(void **state) {
@@ -84,7 +84,7 @@ static void large_back(void **state) {
     Buf err = {0};
     uint64_t bytes = (40 << 20) + 12345;
     Device  *d = open_device("cuda");
-    char    *from = malloc(bytes), *to = malloc(bytes);
+    char    *from = heap_try(bytes), *to = heap_try(bytes);
     for (uint64_t i = 0; i < bytes; i++) from[i] = (char)(i * 7 + (i >> 13));
     uint64_t at = d->ops->alloc(d, bytes, "x", &err);
     Transfer *t = transfer_new(d);
@@ -93,8 +93,8 @@ static void large_back(void **state) {
     assert_memory_equal(from, to, bytes);
     transfer_free(t);
     d->ops->free(d, at);
-    free(from);
-    free(to);
+    heap_free(from);
+    heap_free(to);
     device_close(d);
 }
 

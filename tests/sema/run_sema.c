@@ -115,7 +115,7 @@ static char *dump(const char *path) {
     Buf all = {0};
     buf_puts(&all, messages);
     buf_puts(&all, out.p);
-    free(messages), free(text);
+    heap_free(messages), heap_free(text);
     buf_free(&out);
     session_free(s);
     return all.p;
@@ -142,11 +142,11 @@ static bool check_page(const char *path) {
         for (char *q = text; q < p; q++) line += *q == '\n';
         GOLDEN_CAPTURE(messages, to, diag_print(s, to, DIAG_rich, false));
         if (*messages) printf("%s:%d: this example draws\n%s", path, line, messages), ok = false;
-        free(messages);
+        heap_free(messages);
         session_free(s);
         p = end ? end + 3 : p;
     }
-    free(text);
+    heap_free(text);
     return ok;
 }
 
@@ -164,7 +164,7 @@ int main(int argc, char **argv) {
         char *text = dump(path), *golden = golden_path(path, ".txt");
         if (show) fputs(text, stdout);
         else ok = golden_check(golden, text, bless) && ok;
-        free(golden), free(text), free(path);
+        heap_free(golden), heap_free(text), free(path);
     }
     return ok ? 0 : 1;
 }
