@@ -78,7 +78,7 @@ static double resident(const Work *w, const Target *t) {
     return w->clocks || w->narrow || n < 1 ? 1 : (double)(int64_t)n;
 }
 
-// Asked for only: nowhere on an H200 was it faster than other tiles (docs/roadmap.md).
+// Asked for only: nowhere on an H200 was it faster than other tiles (docs/decisions/001).
 typedef struct Deal {
     double tiles, share;            // whose trips are dealt evenly to all blocks (streamk.c), and trips that a block has of them
     double join;                    // us: sending a part, waiting for the others' and adding them

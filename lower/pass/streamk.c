@@ -20,7 +20,7 @@
 //
 // Blocks that read the same operand do so at other times then, so that L2 must bring it to each of them, where it
 // brings it to all that want it at once else: a trip of 128 x 256 takes 0.75 to 0.85 us on an H200 instead of 0.6. So
-// the less is dealt the better; other tiles, which fill their rounds, are mostly better still (docs/roadmap.md).
+// the less is dealt the better; other tiles, which fill their rounds, are mostly better still (docs/decisions/001).
 //
 // To the passes that follow, a program is one piece of a share, with bounds of its own for the loop: the u-th of a
 // walking block's programs is the u-th piece of its share. A share of less than two tiles has three at most; those that
