@@ -135,13 +135,31 @@ void plan_where(const Runtime *rt, const PlanLaunch *l, Buf *out) {
     buf_printf(out, "%s:%u:%u: ", at.src->path, at.line, at.col);
 }
 
-// Are a launch's numbers what they are in another graph of the pattern?
-static bool alike(const TGraph *g, const TGraph *other, const TGLaunch *l) {
+static bool same_sizes(const TGValue *v, const TGValue *w) {
+    return v->offset == w->offset && memcmp(v->dim, w->dim, sizeof *v->dim * (size_t)v->rank) == 0;
+}
+
+// Is everything fixed what it is in another graph of the pattern? A size may be in the shape of what is computed once, or a
+// scalar of its launch; a launch that reads the value may be the same for all sizes nevertheless.
+static bool fixed_alike(const TGraph *g, const TGraph *other) {
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i].fixed && !same_sizes(&g->values[i], &other->values[i])) return false;
+    for (int i = 0; i < g->nlaunches; i++)
+        for (int k = 0; g->launches[i].fixed && k < g->launches[i].kernel->nparams; k++) {
+            const TValue *a = &g->launches[i].args[k], *b = &other->launches[i].args[k];
+            if (a->tensor < 0 && (a->ival != b->ival || a->fval != b->fval)) return false;
+        }
+    return true;
+}
+
+// Are a launch's numbers what they are in another graph of the pattern? kept: so is what is fixed.
+static bool alike(const TGraph *g, const TGraph *other, const TGLaunch *l, bool kept) {
     for (int k = 0; k < l->kernel->nparams; k++) {
         if (l->args[k].tensor < 0 && l->args[k].row) return false;       // the arguments are the graph's own
         if (l->args[k].tensor < 0) continue;
-        const TGValue *v = &g->values[l->args[k].tensor], *w = &other->values[l->args[k].tensor];
-        if (v->offset != w->offset || memcmp(v->dim, w->dim, sizeof *v->dim * (size_t)v->rank) != 0) return false;
+        int value = l->args[k].tensor;
+        if (!same_sizes(&g->values[value], &other->values[value])) return false;
+        if (!kept && g->values[plan_root(g, value)].fixed) return false;
     }
     return true;
 }
@@ -160,8 +178,8 @@ PlanLaunch *plan_launch_new(Plan *p, const TGLaunch *launch, Buf *err) {
     return NULL;
 }
 
-static bool add_launch(Plan *p, const TGLaunch *launch, const Plan *like, Buf *err) {
-    if (like && alike(p->graph, like->graph, launch)) {
+static bool add_launch(Plan *p, const TGLaunch *launch, const Plan *like, bool kept, Buf *err) {
+    if (like && alike(p->graph, like->graph, launch, kept)) {
         p->launch[p->nlaunches] = launch_shared(like->launch[p->nlaunches]);
         p->nlaunches++;
         return true;
@@ -173,15 +191,15 @@ static bool add_launch(Plan *p, const TGLaunch *launch, const Plan *like, Buf *e
 
 Plan *plan_make(Runtime *rt, const TGraph *g, const Plan *like, Buf *err) {
     Plan *p = heap_alloc(sizeof *p);
-    bool fine = true;
+    bool fine = true, kept = like && fixed_alike(g, like->graph);
     *p = (Plan){.rt = rt, .graph = g};
     p->launch = heap_alloc(sizeof *p->launch * (size_t)(g->nlaunches + 1));
     p->kept = heap_alloc(sizeof *p->kept * (size_t)(g->nvalues + 1));
     for (int i = 0; i < g->nlaunches && fine; i++)
-        if (!g->launches[i].fixed) fine = add_launch(p, &g->launches[i], like, err);
+        if (!g->launches[i].fixed) fine = add_launch(p, &g->launches[i], like, kept, err);
     if (fine && like) arena_items_like(p, like);
     else if (fine) arena_items(p);
-    if (fine && like && like->placed) {
+    if (fine && kept && like->placed) {
         memcpy(p->kept, like->kept, sizeof *p->kept * (size_t)g->nvalues);
         p->placed = true;
     }

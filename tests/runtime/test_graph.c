@@ -60,6 +60,14 @@ static const char source[] =
     "    for i in 12 { let w: f32[16, 16] = weight(\"layer.\", i);  let a, b = halves(w);  h = linear(linear(h, turn(b)), a); }\n"
     "    y = h;\n"
     "}\n"
+    "kernel number(y: out f32[], n: i32) { y[] = n as f32; }\n"
+    "kernel ramp(y: out f32[N], from: i32) grid (n in N by 64) { y[n] = (n as f32) + (from as f32); }\n"
+    "kernel whole(x: f32[N], y: out f32[]) { var s = 0.0;  for n in N by 64 { s += sum(x[n] over n); }  y[] = s; }\n"
+    "kernel ratio(a: f32[], b: f32[], y: out f32[]) { y[] = a[] / b[]; }\n"
+    "graph mean(x: f32[N]) -> (y: f32[]) { y = ratio(whole(x), number(N as i32)); }\n"
+    "graph ramps(x: f32[N]) -> (y: f32[N]) { let r: f32[N] = ramp(0);  y = add(x, r); }\n"
+    "graph ramp_alone(x: f32[N]) -> (y: f32[N]) { y = ramp(3); }\n"
+    "graph shifted(x: f32[N]) -> (y: f32[N]) { let r: f32[N] = ramp(N as i32);  y = add(x, twice(r)); }\n"
     "graph untyped(x: f32[B, 4]) -> (y: f32[B, 8]) { weights \"w\";  y = linear(x, weight(\"fc\")); }\n";
 
 typedef struct World { Session *s; SemaFile *file; Device *dev; Runtime *rt; char folder[64], was[512]; } World;
@@ -263,6 +271,28 @@ static void batches(void **state) {
 }
 
 // ---- weights -------------------------------------------------------------------------------------
+
+// What is computed once depends on a size: by its shape, or by a scalar alone, and whoever reads it has the same shapes for all sizes.
+static void computed_by_size(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {7, 33, 1, 64, 7, 130, 65};
+    static const char *const graphs[] = {"mean", "ramps", "ramp_alone", "shifted"}, *const devices[] = {"eval", "emu"};
+    for (int d = 0; d < 2; d++) {
+        World w = world(devices[d], NULL, NULL);
+        for (int g = 0; g < 4; g++) {
+            GraphExec *x = opened(&w, graphs[g]);
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                int64_t n = sizes[i], last = n - 1;
+                HostTensor in = tensor(1, &n, 5), y = run(&w, x, &in, NULL, NULL);
+                double want[] = {5 + (double)last / 2, 5 + 2 * (double)last, 3 + (double)last, 5 + (double)(last + 2 * (n + last))};
+                if (at(&y, g ? last : 0) != want[g]) fail_msg("%s of %d on %s: %g, not %g", graphs[g], (int)n, devices[d], at(&y, g ? last : 0), want[g]);
+                tensor_free(&in), tensor_free(&y);
+            }
+            graph_close(x);
+        }
+        end(&w);
+    }
+}
 
 static void weights_said(void **state) {
     (void)state;
@@ -599,7 +629,7 @@ int main(void) {
         cmocka_unit_test(arena),           cmocka_unit_test(on_eval),      cmocka_unit_test(on_emu),
         cmocka_unit_test(batches),         cmocka_unit_test(weights_said), cmocka_unit_test(lent),
         cmocka_unit_test(archives),        cmocka_unit_test(scratch),      cmocka_unit_test(choices_kept),
-        cmocka_unit_test(function_values), cmocka_unit_test(fake_gpu),
+        cmocka_unit_test(function_values), cmocka_unit_test(fake_gpu),     cmocka_unit_test(computed_by_size),
     };
     return cmocka_run_group_tests(list, NULL, NULL);
 }
