@@ -122,8 +122,8 @@ static bool launch_again(Run *r, const TStep *s, const KernelArg *args, Again *g
         fine = duplicate(k, g->args, reversed, &r->report);
     }
     fine = fine && kernel_launch(r->rt, k, g->args, k->nparams, &ctl, &r->report)
-        && same_bytes(r, s, args, g->args, on_eval || atomics ? "junk: it was not written, or made from dead lanes"
-                      : "junk or on which warp comes first: it was not written, made from dead lanes, or written by several lanes");
+        && same_bytes(r, s, args, g->args, on_eval || atomics ? "junk: it was not written, or made from padding"
+                      : "junk or on which warp comes first: it was not written, made from padding, or written by several elements");
     if (fine && reversed) {
         ctl.reversed = true;
         fine = kernel_launch(r->rt, k, reversed->args, k->nparams, &ctl, &r->report)
@@ -151,7 +151,7 @@ static bool step_graph(Run *r, const TStep *s) {
                 graph_launch(r->rt, s->graph, args, k->nparams, &ctl, &r->report);
     if (fine && g)
         fine = graph_launch(r->rt, s->graph, g->args, k->nparams, &again, &r->report) &&
-               same_bytes(r, s, args, g->args, "junk: it was not written, or made from dead lanes");
+               same_bytes(r, s, args, g->args, "junk: it was not written, or made from padding");
     note_written(r, k, number);
     if (g) again_free(g, k);
     heap_free(args);

@@ -196,7 +196,7 @@ static bool demand_fits(Check *c, const Range *r, TExpr *lo, TExpr *hi) {
     if (len->kind == TX_const) {
         if (len->ival <= r->step) return true;
         Diag *d = report(c, E_const_range, at, "this range",
-                         arena_printf(c->a, "its length is %lld, but it has only %lld lanes", (long long)len->ival,
+                         arena_printf(c->a, "its length is %lld, but it has only %lld elements", (long long)len->ival,
                                       (long long)r->step));
         note_values(c, d);
         return false;
@@ -269,7 +269,7 @@ Ent range_axis(Check *c, Sym name, const Node *n) {
         if (!extent_ok(c, extent, r.span)) return ent_error(c);
     } else {
         Diag *d = report(c, E_range_runtime, r.span);
-        diag_help(d, "say how many lanes a tile of it has: `by 128`");
+        diag_help(d, "say how many elements a tile of it has: `by 128`");
         int dim = dim_in(c, n);
         if (dim > 0)
             diag_help(d, "or make `%s` a compile-time name of the kernel: `<%s = 128>`", c->k->dims[dim - 1].name->s,
@@ -296,7 +296,7 @@ static void help_lanes(Check *c, Diag *d, int64_t lanes) {
         }
     }
     for (int i = n; i > 0; i--) buf_printf(&names, "%s`%s`", i < n ? ", " : "", name[i - 1]);
-    if (n) diag_help(d, "tiles have axes, not sizes: of %lld lanes %s %s", (long long)lanes, n == 1 ? "is" : "are", names.p);
+    if (n) diag_help(d, "tiles have axes, not sizes: of %lld elements %s %s", (long long)lanes, n == 1 ? "is" : "are", names.p);
     else diag_help(d, "tiles have axes, not sizes: make one, `let n = 0 .. %lld`", (long long)lanes);
     buf_free(&names);
 }

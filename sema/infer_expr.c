@@ -123,12 +123,12 @@ static bool help_chosen(Check *c, Diag *d, const Node *then, Span cond) {
     bool tensor = b->ent.kind == EN_tensor && b->ent.tensor->t, written_only = tensor && b->ent.tensor->t->mode == PM_OUT;
     if (written_only && to->nkid > 2 && to->kid[2]->kind == N_name) {
         Str first = span_text(c->s, to->kid[2]->span), rest = {first.p + first.n, (size_t)(target.p + target.n - first.p) - first.n};
-        diag_help(d, "control flow is uniform; a store skips lanes whose index is outside of the tensor: `%.*s[where(%.*s, %.*s, -1)%.*s = %.*s`", (int)name->sym->n,
+        diag_help(d, "control flow is uniform; a store skips elements whose index is outside of the tensor: `%.*s[where(%.*s, %.*s, -1)%.*s = %.*s`", (int)name->sym->n,
                   name->sym->s, (int)test.n, test.p, (int)first.n, first.p, (int)rest.n, rest.p, (int)value.n, value.p);
         return true;
     }
     if (written_only || (!tensor && to->kind == N_index)) return false;
-    diag_help(d, "control flow is uniform; choose by lane: `%.*s = where(%.*s, %.*s, %.*s)`", (int)target.n, target.p, (int)test.n, test.p, (int)value.n, value.p,
+    diag_help(d, "control flow is uniform; choose for each element: `%.*s = where(%.*s, %.*s, %.*s)`", (int)target.n, target.p, (int)test.n, test.p, (int)value.n, value.p,
               (int)target.n, target.p);
     return true;
 }
@@ -143,7 +143,7 @@ bool cond_of(Check *c, Ent e, Span at, const char *what, const Node *then, TExpr
     if (e.kind == EN_value && compares_with_bound(e.x)) {
         diag_help(
             d,
-            "there is no bound to check: lanes from the end of a range on are neither loaded nor stored nor counted");
+            "there is no bound to check: elements from the end of a range on are neither loaded nor stored nor counted");
     } else if (e.kind == EN_value && e.x->type.elem == EL_bool && help_chosen(c, d, then, at)) {
     } else if (e.kind == EN_value && e.x->type.elem == EL_bool) {
         diag_help(d, "control flow is uniform: choose elements with `where(c, a, b)`, or reduce with `any(c over %s)`",

@@ -143,11 +143,11 @@ const char *axis_text(Check *c, const TAxis *ax) {
     Str src = span_text(c->s, ax->span);
     if (ax->name->s[0] != ':' && src.n > 0 && src.n < 60) {      // as it was written
         return ax->full ? arena_printf(c->a, "%.*s", (int)src.n, src.p)
-                        : arena_printf(c->a, "%.*s, %lld lanes", (int)src.n, src.p, (long long)ax->extent);
+                        : arena_printf(c->a, "%.*s, %lld elements", (int)src.n, src.p, (long long)ax->extent);
     }
     const char *lo = expr_text(c, ax->lo), *hi = expr_text(c, ax->hi);
     if (ax->full) return arena_printf(c->a, "%s .. %s", lo, hi);
-    return arena_printf(c->a, "%s .. %s, %lld lanes", lo, hi, (long long)ax->extent);
+    return arena_printf(c->a, "%s .. %s, %lld elements", lo, hi, (long long)ax->extent);
 }
 
 // ---- blame: which operation brought an axis in ------------------------------------------------------

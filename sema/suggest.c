@@ -115,7 +115,7 @@ static const Foreign foreign[] = {
     {"repeat tile",   "index with a remainder: `x[n % N]`"},
     {"repeat_interleave", "index with a quotient: `x[n / R]`"},
     {"pad",           "an index outside of the tensor gives 0, or what stands behind `else`: `x[n - left] else v`"},
-    {"squeeze",       "a tile has no axes of one lane: a tensor is indexed with a number, `x[m, 0]`"},
+    {"squeeze",       "a tile has no axes of one element: a tensor is indexed with a number, `x[m, 0]`"},
     {"unsqueeze expand_dims expand broadcast", "tiles align by their axes; there is nothing to expand"},
     {"broadcast_to",  "tiles align by their axes; `full(v, m, n)` makes one of given axes"},
     {"permute transpose trans swapaxes moveaxis", "index a tensor in the order of its dimensions; tiles have no order to transpose"},

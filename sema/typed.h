@@ -96,8 +96,8 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
       "prefixes of a along axis[0]: op is TR_sum, TR_prod, TR_max or TR_min; ival: SCAN_EXCLUSIVE, SCAN_REVERSE") \
     X(sort,    "a",                            "a in order along axis[0]; ival: SORT_DESCENDING, SORT_NAN_FIRST") \
     X(order,   "a", \
-      "lanes of axis[0] in the order of a's values there, equals as they stood, type index; ival as in sort") \
-    X(take,    "a,order",                      "along axis[0], lane i has what a has at lane order[i]") \
+      "elements of axis[0] in the order of a's values there, equals as they stood, type index; ival as in sort") \
+    X(take,    "a,order",                      "along axis[0], element i is what a has at element order[i]") \
     X(dot,     "a,b", \
       "contract over axis[..naxes]; prec; result f32, f64 or i32 over the remaining axes of both") \
     X(load,    "indices...,else", \
@@ -120,7 +120,7 @@ typedef struct TTensor {                // a tensor parameter (views are gone by
       "for var = lo; var < hi; var += step { body }; step > 0 compile-time unless step_expr; axis (or NULL) is " \
       "the tile axis [var, var + extent) made in each trip") \
     X(joined, \
-      "carried = idx[..nidx] along axis joined in order by the merge function, of numbers: all lanes, or (step: JOINED_SCAN, " \
+      "carried = idx[..nidx] along axis joined in order by the merge function, of numbers: all elements, or (step: JOINED_SCAN, " \
       "SCAN_REVERSE) those up to each") \
     X(while,   "while cond { body }; cond_body runs before cond each time") \
     X(if,      "if cond { body } else { orelse }") \

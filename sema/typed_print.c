@@ -224,7 +224,7 @@ static void put_range(Printer *p, const TAxis *ax) {
     put_expr(p, ax->lo);
     buf_puts(p->out, " .. ");
     put_expr(p, ax->hi);
-    buf_printf(p->out, ", %lld lanes%s", (long long)ax->extent, ax->full ? ", full" : "");
+    buf_printf(p->out, ", %lld elements%s", (long long)ax->extent, ax->full ? ", full" : "");
 }
 
 static void put_merge(Printer *p, const TStmt *s);

@@ -227,7 +227,7 @@ void eval_axis(Eval *e, const Step *s) {
     a->live = hi <= lo ? 0 : hi - lo < lanes ? hi - lo : lanes;
     if (!(op->flags & AXIS_FULL)) return;
     if (a->live != lanes)
-        eval_fault(e, op->span, "an axis said to be full has %lld live lanes of %lld", (long long)a->live,
+        eval_fault(e, op->span, "an axis said to be full has %lld live elements of %lld", (long long)a->live,
                    (long long)lanes);
 }
 

@@ -220,7 +220,7 @@ void eval_take(Eval *e, const Step *s) {
         for (int i = 0; i < ot->rank; i++) k = k * axis_extent(ot->axis[i]) + at[type_axis(t, ot->axis[i])];
         int64_t lane_there = dead ? -1 : order[k];
         if (!dead && there > 0 && (lane_there < 0 || lane_there >= there))
-            eval_fault(e, op->span, "lane %lld of %lld is taken", (long long)lane_there, (long long)along);
+            eval_fault(e, op->span, "element %lld of %lld is taken", (long long)lane_there, (long long)along);
         else if (!dead && there > 0) {
             for (int i = 0; i < xt->rank; i++)
                 from = from * axis_extent(xt->axis[i]) +

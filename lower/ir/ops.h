@@ -21,9 +21,9 @@
     X(program,      NONE,    0,  0,   1,  0, "P",   1, "linear number of this program, index") \
     X(programs,     NONE,    0,  0,   1,  0, "P",   1, "how many programs the grid has, index") \
     X(walkers,      NONE,    0,  0,   1,  0, "P",   1, "how many blocks walk the grid's programs, index") \
-    X(axis,         NONE,    2,  3,   1,  0, "P",   1, "lo, hi, behind?: lanes lo + i for i < imm; lane i is dead iff lo + i >= hi; flag AXIS_FULL: none is dead. behind: its registers and threads have as many places before the first lane") \
+    X(axis,         NONE,    2,  3,   1,  0, "P",   1, "lo, hi, behind?: elements lo + i for i < imm; element i is padding iff lo + i >= hi; flag AXIS_FULL: none is padding. behind: its registers and threads have as many places before the first element") \
     X(index,        NONE,    1,  1,   1,  0, "P",   1, "axis; its index tile lo + i") \
-    X(live,         NONE,    1,  1,   1,  0, "P",   1, "axis; bool tile, true on live lanes") \
+    X(live,         NONE,    1,  1,   1,  0, "P",   1, "axis; bool tile, true on live elements") \
     X(unary,        BINARY,  1,  1,   1,  0, "P",   1, "x; neg, not (bool), bnot (integers)") \
     X(binary,       BINARY,  2,  2,   1,  0, "P",   1, "a, b of one element type; arithmetic, comparison (bool), bits") \
     X(select,       NONE,    3,  3,   1,  0, "P",   1, "cond, a, b; elementwise") \
@@ -32,16 +32,16 @@
     X(fun,          FUN,     1,  3,   1,  0, "P",   1, "a, b?, c?; elementwise function") \
     X(splat,        NONE,    1,  1,   1,  0, "P",   1, "x; repeated over the result's axes that x lacks") \
     X(rename,       NONE,    3,  3,   1,  0, "P",   1, "x, from, to; axis `from` is called `to`") \
-    X(reduce,       REDUCE,  2, 255,  1,  0, "P",   1, "x, axis..; over live lanes; argmax and argmin give the axis's value, lowest on ties, -1 over none; attr 1 (level 2): each lane's own part") \
-    X(scan,         REDUCE,  2,  2,   1,  0, "P",   1, "x, axis; sum, prod, max, min of the live lanes up to each (flag EXCLUSIVE: before it; REVERSE: from it on)") \
-    X(scan_by,      NONE,    2, 255, 255, 1, "",    1, "value.., axis; each live lane has all up to it joined (flag REVERSE: from the last one down to it), by an associative function: region args: numbers of what comes first, of what comes next; ends in yield: both joined") \
-    X(reduce_by,    NONE,    2, 255, 255, 1, "",    1, "value.., axis; all live lanes joined, region as in scan_by; 0 of none") \
-    X(sort,         NONE,    2,  2,   1,  0, "P",   1, "x, axis; the live lanes in order, -0 before 0, NaN last (flag REVERSE: greatest first, NaN last still; NAN_FIRST: NaN first)") \
-    X(order,        NONE,    2,  2,   1,  0, "P",   1, "x, axis; the numbers of the live lanes in the order of x, equals as they stand, NaN last; flags as in sort") \
-    X(take,         NONE,    3,  3,   1,  0, "P",   1, "x, order, axis; lane i has what x has at lane order[i] of the axis, a live one if any is") \
-    X(dot,          PREC,    3, 255,  1,  0, "P",   1, "a, b, acc? (HAS_ACC), axis..; sum over the axes of a * b, plus acc; dead lanes add nothing") \
-    X(load,         NONE,    1, 255,  1,  0, "R",   1, "tensor, index.. (nidx), else? (HAS_ELSE); dead lanes are not touched; out of range gives else or 0") \
-    X(store,        NONE,    2, 255,  0,  0, "W",   1, "tensor, index.. (nidx), value; dead lanes and out of range are skipped") \
+    X(reduce,       REDUCE,  2, 255,  1,  0, "P",   1, "x, axis..; over live elements; argmax and argmin give the axis's value, lowest on ties, -1 over none; attr 1 (level 2): each thread's own part") \
+    X(scan,         REDUCE,  2,  2,   1,  0, "P",   1, "x, axis; sum, prod, max, min of the live elements up to each (flag EXCLUSIVE: before it; REVERSE: from it on)") \
+    X(scan_by,      NONE,    2, 255, 255, 1, "",    1, "value.., axis; each live element has all up to it joined (flag REVERSE: from the last one down to it), by an associative function: region args: numbers of what comes first, of what comes next; ends in yield: both joined") \
+    X(reduce_by,    NONE,    2, 255, 255, 1, "",    1, "value.., axis; all live elements joined, region as in scan_by; 0 of none") \
+    X(sort,         NONE,    2,  2,   1,  0, "P",   1, "x, axis; the live elements in order, -0 before 0, NaN last (flag REVERSE: greatest first, NaN last still; NAN_FIRST: NaN first)") \
+    X(order,        NONE,    2,  2,   1,  0, "P",   1, "x, axis; the numbers of the live elements in the order of x, equals as they stand, NaN last; flags as in sort") \
+    X(take,         NONE,    3,  3,   1,  0, "P",   1, "x, order, axis; element i is what x has at element order[i] of the axis, a live one if any is") \
+    X(dot,          PREC,    3, 255,  1,  0, "P",   1, "a, b, acc? (HAS_ACC), axis..; sum over the axes of a * b, plus acc; padding adds nothing") \
+    X(load,         NONE,    1, 255,  1,  0, "R",   1, "tensor, index.. (nidx), else? (HAS_ELSE); padding is not touched; out of range gives else or 0") \
+    X(store,        NONE,    2, 255,  0,  0, "W",   1, "tensor, index.. (nidx), value; padding and out of range are skipped") \
     X(ptrload,      NONE,    1,  3,   1,  0, "R",   1, "address, where? (HAS_WHERE), else? (HAS_ELSE)") \
     X(ptrstore,     NONE,    2,  3,   0,  0, "W",   1, "address, value, where? (HAS_WHERE)") \
     X(atomic,       ATOMIC,  2, 255,  1,  0, "RW",  1, "tensor, index.. (nidx), value, compare? (cas); or pointer (nidx 0), value, compare?, where? (HAS_WHERE); the old value") \
@@ -66,20 +66,20 @@
     X(drawn,        NONE,    1,  2,   1,  0, "S",   1, "draw's result, turn?; the number, the same in all blocks of the cluster; turn as in join_cluster") \
     X(keep,         NONE,    1,  1,   1,  0, "S",   1, "tiles; for how many tiles of imm bytes the program has room in shared memory, index: so many or fewer are asked for") \
     X(keep_put,     NONE,    4, 255,  0,  0, "S",   1, "keep's result, number, tile, axis..: kept under the number, if that is less than keep's result; attr 1: a tile just loaded, asynchronously (to be waited for by copy_wait)") \
-    X(keep_get,     NONE,    3, 255,  1,  0, "R",   1, "keep's result, number, axis..; the tile kept under it, each axis called by the name here that stands where its own stood; dead lanes as they were") \
+    X(keep_get,     NONE,    3, 255,  1,  0, "R",   1, "keep's result, number, axis..; the tile kept under it, each axis called by the name here that stands where its own stood; padding as it was") \
     X(tally,        ATOMIC,  1,  1,   0,  0, "S",   1, "tensor; from here on the block keeps tallied atomics on it, all of this kind, to itself") \
     X(tally_end,    ATOMIC,  1,  1,   0,  0, "S",   1, "tensor; what the block has kept is added to memory by such atomics") \
     /* level 2: buffers are shared memory, `stage` is an i32 scalar that picks a slot of a ring */ \
     X(convert,      NONE,    1,  1,   1,  0, "P",   2, "x in another layout") \
     X(join_lanes,   REDUCE,  1,  1,   1,  0, "P",   2, "x, made of reductions {attr 1} with parts in the lanes and warps of the bits imm: joined, whole in each of them") \
     X(buffer,       NONE,    0,  0,   1,  0, "S",   2, "shared memory ring of imm stages at byte attr, see Type.shape, swizzle") \
-    X(buffer_clear, NONE,    3,  3,   0,  0, "W",   2, "buffer, stage, axis of its rows: rows at dead lanes become 0, seen by wgmma after it") \
+    X(buffer_clear, NONE,    3,  3,   0,  0, "W",   2, "buffer, stage, axis of its rows: rows that are padding become 0, seen by wgmma after it") \
     X(buffer_low,   NONE,    4,  4,   0,  0, "RW",  2, "buffer, stage, buffer of the same type, bar: what tf32 leaves of each f32 element, put at its place there by two warps, which arrive at the mbarrier then; seen by wgmma after that") \
     X(buffer_turn,  NONE,    4,  4,   0,  0, "RW",  2, "buffer, stage, buffer of its columns as rows, bar: 8-bit elements turned by three warps, which arrive at the mbarrier then; seen by wgmma after that") \
     X(buffer_load,  NONE,    2, 255,  1,  0, "R",   2, "buffer, stage, axis.. (one a dimension; none: in the type's order); the tile (ldmatrix where the layout allows). imm, attr > 1: of so many lanes of the first, the last axis each has the same element of a dimension that is shorter by as much") \
     X(buffer_row,   NONE,    2, 255,  1,  0, "R",   2, "buffer, stage, axis.. (one a dimension but the first): row imm of a stage; of a buffer of one dimension, a number") \
     X(buffer_store, NONE,    3, 255,  0,  0, "W",   2, "buffer, stage, tile, axis..") \
-    X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and dead lanes give 0") \
+    X(copy_async,   NONE,    3, 255,  0,  0, "RWA", 2, "buffer, stage, tensor, index.. (nidx): cp.async of a tile; out of range and padding give 0") \
     X(copy_commit,  NONE,    0,  0,   0,  0, "A",   1, "closes this thread's group of async copies") \
     X(copy_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: imm arrivals, one of each thread of the role, when its async copies so far are done") \
     X(copy_wait,    NONE,    0,  0,   0,  0, "S",   1, "until at most imm groups are in flight") \
@@ -88,8 +88,8 @@
     X(mbar_expect,  NONE,    2,  3,   0,  0, "S",   2, "bar, stage, less?: arrive expecting imm bytes, or so many less") \
     X(mbar_arrive,  NONE,    2,  2,   0,  0, "S",   2, "bar, stage: one arrival for each group of four warps, imm 1: for each warp, 2: for each thread (attr > 1: in each of the attr blocks of the cluster)") \
     X(mbar_wait,    NONE,    3,  3,   0,  0, "S",   2, "bar, stage, parity: until the phase of that parity is complete; attr: of several warps that produce, the one thread waits that begins copies (the others may be two phases behind)") \
-    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of lane 0), offset.. (of a window, one a spatial dimension: im2col mode; all but the innermost of a tensor that is one picture, whose map has a dimension more) or coordinate.. of further boxes, which have as many of the rows each, live? (HAS_WHERE); a buffer of one stage has it for its barrier alone; imm: number of the tensor map; attr > 1: each of the attr blocks of the cluster, which all want this box, brings its part to all of them; live: so many rows are brought, fewer than all by the next tensor map, or with attr 1 so many columns, by whole swizzle spans; what else the stage holds is what it was") \
-    X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of lane 0), value, row, col axis, length.. (where rows are pixels: of a spatial dimension, innermost first): through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map; attr 1: the last span of columns is narrower and has the next one; 2: rows of the product are columns here; 4: added to what is there") \
+    X(tma_load,     NONE,    4, 255,  0,  0, "RWA", 2, "buffer, stage, bar, tensor, coordinate.. (nidx, one a dimension, index of element 0), offset.. (of a window, one a spatial dimension: im2col mode; all but the innermost of a tensor that is one picture, whose map has a dimension more) or coordinate.. of further boxes, which have as many of the rows each, live? (HAS_WHERE); a buffer of one stage has it for its barrier alone; imm: number of the tensor map; attr > 1: each of the attr blocks of the cluster, which all want this box, brings its part to all of them; live: so many rows are brought, fewer than all by the next tensor map, or with attr 1 so many columns, by whole swizzle spans; what else the stage holds is what it was") \
+    X(tma_store,    NONE,    5, 255,  0,  0, "WA",  2, "buffer, tensor, coordinate.. (nidx, one a dimension, index of element 0), value, row, col axis, length.. (where rows are pixels: of a spatial dimension, innermost first): through the buffer by TMA, what lies past the tensor's end is left out; imm: number of the tensor map; attr 1: the last span of columns is narrower and has the next one; 2: rows of the product are columns here; 4: added to what is there") \
     X(row_store,    NONE,    5, 255,  0,  0, "WA",  2, "tensor, index.. (nidx), value, buffer, row, col axis: a store whose rows pass through shared memory, each where its alignment in the tensor is kept") \
     X(tma_store_wait, NONE,  0,  0,   0,  0, "S",   2, "until this program's tma_stores and row_stores are done with shared memory") \
     X(turn_wait,    NONE,    0,  0,   0,  0, "S",   2, "of consumer groups: until the one before has passed the turn (imm 1: the first group alone; attr: how many slices of the consumers they are, else two)") \

@@ -138,10 +138,10 @@ static void check_axis(Check *c, const Op *op) {
     const Type *t = &op->out[0]->type;
     want_scalar_int(c, op, 0, "the lower bound");
     want_scalar_int(c, op, 1, "the upper bound");
-    if (op->nin > 2) want_scalar_int(c, op, 2, "the places before the first lane");
+    if (op->nin > 2) want_scalar_int(c, op, 2, "the places before the first element");
     if (t->kind != TY_AXIS) problem(c, "the result must be an axis");
-    else if (t->shape[0] != op->imm) problem(c, "the axis has %" PRId64 " lanes, its type says %" PRId64, op->imm, t->shape[0]);
-    if (op->imm < 0) problem(c, "an axis cannot have %" PRId64 " lanes", op->imm);
+    else if (t->shape[0] != op->imm) problem(c, "the axis has %" PRId64 " elements, its type says %" PRId64, op->imm, t->shape[0]);
+    if (op->imm < 0) problem(c, "an axis cannot have %" PRId64 " elements", op->imm);
 }
 
 static void of_axis(Check *c, const Op *op, Elem e) {

@@ -265,12 +265,12 @@ static bool chunk_axis(Fn *f, Val *axis, int64_t lanes) {
     while (p < c.extent) p *= 2;
     c.extent = p;
     if (c.extent >= axis_extent(axis) || !collect(&c)) {
-        fn_note(f, axis->def->span, "%lld lanes in one tile: it could not be cut into chunks", (long long)lanes);
+        fn_note(f, axis->def->span, "%lld elements in one tile: it could not be cut into chunks", (long long)lanes);
         return false;
     }
     for (int i = 0; i < c.n; i++) if (!joins(&c, i, i)) return false;
     fn_note(f, axis->def->span,
-            "%lld lanes are more than a block holds: loops over chunks of %lld along the longest axis",
+            "%lld elements are more than a block holds: loops over chunks of %lld along the longest axis",
             (long long)lanes, (long long)c.extent);
     int64_t bytes = row_bytes(&c);
     if (bytes > f->longest) f->longest = bytes;

@@ -170,7 +170,7 @@ static bool peel_region(Fn *f, Region *r) {
         for (int i = 0; i < op->nreg; i++) changed |= peel_region(f, op->reg[i]);
         Peel p = {.f = f};
         if (op->code != OP_T_for || !applies(&p, op)) continue;
-        fn_note(f, op->span, "trips whose lanes are all alive have a body without masks");
+        fn_note(f, op->span, "trips without padding have a body without masks");
         split(&p);
         changed = true;
     }
