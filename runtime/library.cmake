@@ -1,5 +1,6 @@
 # libtkc, from everything that tkc consists of but its command line: shared with a version in its name, and an archive of
-# one object in which only the functions of tkc.h can be seen. LLVM is not inside the archive: tkc.pc names it.
+# one object in which only the functions of tkc.h can be seen. LLVM is not inside the archive: tkc-static.pc names it. (`-ltkc`,
+# which `pkg-config --static --libs tkc` gives, takes the shared library where both are.)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -36,10 +37,11 @@ set(private_libs "-L${llvm_libdir} -lLLVM-${LLVM_VERSION_MAJOR} -lprotobuf-c -lz
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" up ${up})
 configure_file(${CMAKE_CURRENT_SOURCE_DIR}/tkc.pc.in ${CMAKE_BINARY_DIR}/tkc.pc @ONLY)
+configure_file(${CMAKE_CURRENT_SOURCE_DIR}/tkc-static.pc.in ${CMAKE_BINARY_DIR}/tkc-static.pc @ONLY)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/tkc-config-version.cmake COMPATIBILITY SameMinorVersion)
 
 install(TARGETS libtkc EXPORT tkc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} PUBLIC_HEADER DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${CMAKE_BINARY_DIR}/tkc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${CMAKE_BINARY_DIR}/tkc.pc ${CMAKE_BINARY_DIR}/tkc-static.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(EXPORT tkc NAMESPACE tkc:: FILE tkc-config.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tkc)
 install(FILES ${CMAKE_BINARY_DIR}/tkc-config-version.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tkc)
