@@ -28,8 +28,9 @@ typedef struct Operand { Value v, own; int n; char constraint; } Operand;
 typedef struct Cut {
     LLVMContextRef C;
     LLVMBuilderRef B;
-    Operand at[4 * PIECE];               // of a piece, by hash; v NULL: free
-    int     used;
+    Operand  at[4 * PIECE];              // of a piece, by hash; v NULL: free
+    Operand *met[2 * PIECE];             // in the order of their first use: a slot follows from an address
+    int      used;
 } Cut;
 
 static int instructions(LLVMBasicBlockRef block, int most) {
@@ -80,8 +81,8 @@ static Operand *operand_of(Cut *c, Value v) {
     uint32_t i = (uint32_t)((uintptr_t)v >> 4) * 2654435761u % SLOTS;
     while (c->at[i].v != NULL && c->at[i].v != v) i = (i + 1) % SLOTS;
     if (c->at[i].v == NULL) {
-        if (c->used == SLOTS / 2) return NULL;
-        c->used++;
+        if (c->used == sizeof c->met / sizeof *c->met) return NULL;
+        c->met[c->used++] = &c->at[i];
         c->at[i].v = v;
     }
     return &c->at[i];
@@ -147,8 +148,8 @@ static void own_operands(Cut *c, LLVMBasicBlockRef block) {
     while (LLVMIsAPHINode(first) != NULL) first = LLVMGetNextInstruction(first);
     visit(c, block, first, false);
     LLVMPositionBuilderBefore(c->B, first);
-    for (size_t i = 0; i < sizeof c->at / sizeof *c->at; i++)
-        if (c->at[i].n >= SHARED) c->at[i].own = moved(c, &c->at[i]);
+    for (int i = 0; i < c->used; i++)
+        if (c->met[i]->n >= SHARED) c->met[i]->own = moved(c, c->met[i]);
     visit(c, block, first, true);
 }
 

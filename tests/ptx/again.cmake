@@ -1,0 +1,11 @@
+# The PTX of FILE is the same in each run of TKC, wherever its memory lies: -DTKC=.. -DFILE=..
+foreach(time RANGE 4)
+    execute_process(COMMAND ${TKC} ${FILE} OUTPUT_VARIABLE ptx RESULT_VARIABLE status ERROR_VARIABLE words)
+    if(status)
+        message(FATAL_ERROR "${words}")
+    elseif(time EQUAL 0)
+        set(first "${ptx}")
+    elseif(NOT ptx STREQUAL first)
+        message(FATAL_ERROR "${FILE} has other PTX in another run")
+    endif()
+endforeach()
