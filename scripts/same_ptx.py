@@ -37,7 +37,7 @@ MOST = 120  # seconds for one compilation
 
 
 class Names:
-    """The rename table, forwards or backwards, without rows whose result the side does not know."""
+    """The rename table, forwards; or backwards, but for rows whose old name the baseline does not know."""
 
     def __init__(self, rows, known, backwards):
         self.words, self.paths, self.folders, self.local = {}, {}, [], collections.defaultdict(dict)
@@ -45,7 +45,7 @@ class Names:
             *where, old, new = row
             if backwards:
                 old, new = new, old
-            if new not in known and not new.endswith("/"):
+            if backwards and new not in known and not new.endswith("/"):
                 continue
             if where:
                 self.local[where[0]][old] = new
@@ -135,6 +135,15 @@ class Side:
                 )
             if row:
                 return row[0], zlib.decompress(row[1]).decode(errors="replace")
+        status, text = self.run_now(args, source)
+        if key:
+            with self.lock:
+                self.pending[key] = (status, zlib.compress(text.encode(), 1))
+                if len(self.pending) >= 500:
+                    self.keep()
+        return status, text
+
+    def run_now(self, args, source):
         try:
             p = subprocess.run(
                 [self.tkc] + args,
@@ -146,11 +155,6 @@ class Side:
             status, text = p.returncode, p.stdout if p.returncode == 0 else p.stderr
         except subprocess.TimeoutExpired:
             status, text = 124, b"not done after %d s" % MOST
-        if key:
-            with self.lock:
-                self.pending[key] = (status, zlib.compress(text, 1))
-                if len(self.pending) >= 500:
-                    self.keep()
         return status, text.decode(errors="replace")
 
     def keep(self):
@@ -461,22 +465,17 @@ def entries(text):
 
 def first_difference(a, b):
     a, b = a.splitlines(), b.splitlines()
-    for i, (x, y) in enumerate(zip(a, b)):
+    for x, y in zip(a, b):
         if x != y:
-            return i + 1, x, y
-    return min(len(a), len(b)) + 1, (a[len(b) :] or ["(end)"])[0], (b[len(a) :] or ["(end)"])[0]
+            return x, y
+    return (a[len(b) :] or ["(end)"])[0], (b[len(a) :] or ["(end)"])[0]
 
 
 class Tally:
     def __init__(self, expected, details):
         self.same, self.only = 0, {"old": [], "new": []}
         self.expected, self.used, self.intended = expected, set(), 0
-        self.classes, self.details, self.lock, self.failures = (
-            collections.OrderedDict(),
-            details,
-            threading.Lock(),
-            0,
-        )
+        self.classes, self.details, self.lock = {}, details, threading.Lock()
 
     def expects(self, name):
         found = [p for p in self.expected if fnmatch.fnmatchcase(name, p)]
@@ -513,73 +512,78 @@ class Comparison:
     def __init__(self, base, new, cases, tally, archs):
         self.base, self.new, self.cases, self.tally, self.archs = base, new, cases, tally, archs
 
-    def ask(self, case, more, old_source=None, new_source=None):
-        old = self.base.run(case.base.args + case.base.options + more, old_source or case.base.source)
-        new = self.new.run(case.new.args + case.new.options + more, new_source or case.new.source)
+    def ask(self, case, more):
+        old = self.base.run(case.base.args + case.base.options + more, case.base.source)
+        new = self.new.run(case.new.args + case.new.options + more, case.new.source)
         return old, new
 
-    def compare(self, name, old, new, path, split):
-        """Two answers, part by part. True where both are texts that are the same."""
+    def compare(self, name, old, new, path, kind, changes=lambda: False):
+        """Two answers, part by part; changes: does one side say something else when it is asked again?"""
         if old[0] != new[0]:
             words = [
                 "compiles" if s == 0 else ("status %d: " % s) + (t.strip().splitlines() or [""])[0]
                 for s, t in (old, new)
             ]
             self.tally.differ(name, "status", *words)
-            return False
+            return
         if old[1] == new[1]:
             with self.tally.lock:
-                self.tally.same += (
-                    max(1, len(re.findall(r"^\.visible \.entry", new[1], re.M))) if split else 1
-                )
-            return old[0] == 0
+                self.tally.same += max(1, len(re.findall(r"^\.visible \.entry", new[1], re.M)))
+            return
         a, b = plain(old[1], self.cases.forth, path), plain(new[1])
-        kind = "message" if old[0] else "PTX" if split else "program"
-        a, b = (entries(a), entries(b)) if split and not old[0] else ({"-": a}, {"-": b})
-        whole = True
+        kind = "message" if old[0] else kind
+        a, b = (entries(a), entries(b)) if kind.startswith("PTX") else ({"-": a}, {"-": b})
+        if a != b and changes():
+            kind += " that differs from run to run"
         for part in dict.fromkeys([*a, *b]):
-            part_name = (
-                name if part == "-" or " %s " % part in name else name.replace(" - ", " %s " % part, 1)
-            )
+            named = part == "-" or " %s " % part in name
+            part_name = name if named else name.replace(" - ", " %s " % part, 1)
             if part == "-" and len(b) > 1 and a.get(part) == b.get(part):
                 continue
             if self.tally.count(part in a, part in b, part_name):
-                whole = False
-            elif a[part] == b[part]:
+                continue
+            if a[part] == b[part]:
                 with self.tally.lock:
                     self.tally.same += 1
-            else:
-                whole = False
-                _, x, y = first_difference(a[part], b[part])
-                self.tally.differ(part_name, kind, x.strip(), y.strip(), (a[part], b[part]))
-        return whole and old[0] == 0
+                continue
+            x, y = first_difference(a[part], b[part])
+            self.tally.differ(part_name, kind, x.strip(), y.strip(), (a[part], b[part]))
 
     def kernel(self, name, case):
         if not self.tally.count(case.base, case.new, name):
-            self.compare(name, *self.ask(case, ["--emit=ptx", "--diag=short"]), case.path, True)
+            self.ptx(name, case, [])
+
+    def ptx(self, name, case, words):
+        words = words + ["--emit=ptx", "--diag=short"]
+        old, new = self.ask(case, words)
+
+        def changes():
+            return varies(self.base, case.base, words, old) or varies(self.new, case.new, words, new)
+
+        self.compare(name, old, new, case.path, "PTX", changes)
 
     def model(self, name, case):
         if self.tally.count(case.base, case.new, name):
             return
         old, new = self.ask(case, ["--emit=tk"])
-        self.compare(name, old, new, case.path, False)
+        self.compare(name, old, new, case.path, "program")
         if old[0] or new[0]:
             return
         for arch in self.archs:
             program = Case(case.file, "", (), Asked(["-"], [], old[1]), Asked(["-"], [], new[1]), case.path)
             arch_name = name + " arch=" + arch
-            self.compare(
-                arch_name,
-                *self.ask(program, ["--arch=" + arch, "--emit=ptx", "--diag=short"]),
-                case.path,
-                True
-            )
+            self.ptx(arch_name, program, ["--arch=" + arch])
             if arch != self.archs[-1]:
                 continue
             plans = self.ask(program, ["--arch=" + arch, "--emit=plan", "--diag=short"])
             if plans[0][0] == 0 == plans[1][0]:
                 plans = [(0, choices(plan[1])) for plan in plans]
-                self.compare(arch_name + " emit=plan", *plans, case.path, False)
+                self.compare(arch_name + " emit=plan", *plans, case.path, "plan")
+
+
+def varies(side, asked, words, said):
+    """Is something else said when it is asked again? Addresses are others in each run."""
+    return any(side.run_now(asked.args + asked.options + words, asked.source) != said for _ in range(4))
 
 
 def choices(plan):
