@@ -296,6 +296,13 @@ bool turn_make_halves(Turn *t, Pairing *p) {
 static int64_t end_of(const Turned *f) { return f->first + (f->heads - 1) * f->step + 1; }
 static bool follows(const Turned *f, const Turned *before) { return before->step == 1 && end_of(before) == f->first; }
 
+// Are all heads before the first of function k those of functions before it? Columns that nothing turns may stand first.
+static bool all_before(const Pairing *p, int k) {
+    int first = k;
+    while (first > 0 && follows(&p->at[first], &p->at[first - 1])) first--;
+    return first < k && p->at[first].first == 0;
+}
+
 // All columns of one half, turned and not. Queries and keys are often one function.
 static Node *all_columns(Turn *t, const Pairing *p, int half) {
     Graph *g = t->r->g;
@@ -308,7 +315,7 @@ static Node *all_columns(Turn *t, const Pairing *p, int half) {
         while (k > 0 && p->at[k].step == 1 && follows(&p->at[k], &p->at[k - 1]) &&
                turn_half(t, p, &p->at[k - 1], half) == own)
             k--;
-        y = chosen(g, &f, among(g, f.head, &p->at[k], end, k > 0 && follows(&p->at[k], &p->at[k - 1])), own, y);
+        y = chosen(g, &f, among(g, f.head, &p->at[k], end, all_before(p, k)), own, y);
     }
     return y;
 }

@@ -9,6 +9,7 @@
 #   step        two positions more on top of caches, which come out longer: keys are stored turned
 #   within      one product with queries, keys and values of each head side by side, a quarter turned
 #   odd         8 of 20 columns turned: pairs do not fill a head, left to a kernel of its own
+#   behind      values and heads that nothing turns before those that are turned, queries and keys by tables of their own
 #   raw         queries come out unturned as well: left alone, too
 import os
 
@@ -226,4 +227,18 @@ def raw():
     l.save()
 
 
-for make in (halves, neighbours, pairs, operator, plain, partial, step, odd, raw, within): make()
+def behind():
+    l = Layer("behind", 2, 2, 16)
+    x = l.given("x", [2, 6, E], activations(6))
+    plain = [l.split(l.linear(x, 32), 2) for _ in range(3)]                          # keys, values, queries as they are
+    q, k = (l.split(l.linear(x, 32), 2) for _ in range(2))
+    turned = []
+    for z, first in ((q, 0), (k, 3)):
+        cos, sin = (l.const(t) for t in doubled(*angles(6, 8, first)))
+        turned.append(l.turned(z, l.rotate_half(z, 8), cos, sin))
+    l.result(l.attend(plain[2], plain[0], plain[1]), "plain", [2, 6, E])
+    l.result(l.attend(*turned, plain[1]), "y", [2, 6, E])
+    l.save()
+
+
+for make in (halves, neighbours, pairs, operator, plain, partial, step, odd, raw, within, behind): make()
