@@ -207,7 +207,8 @@ static void put_place(Kernel *k, KScope *loop, const KExpr *e, const char *name,
         buf_printf(to, "let %s = %s(%s over %s);\n", one, e->fmt + 3, v, along);
     }
     k_indent(loop);
-    buf_printf(to, "%s = where(%s %s %s, ", name, one, most ? ">" : "<", best);
+    if (elem_is_float(e->arg[0]->elem)) buf_printf(to, "%s = where(%s == %s && !(%s %s %s), ", name, best, best, one, most ? "<=" : ">=", best);     // the first NaN wins
+    else buf_printf(to, "%s = where(%s %s %s, ", name, one, most ? ">" : "<", best);
     if (along[0]) buf_printf(to, "%s(%s over %s)", e->fmt, v, along);
     else buf_puts(to, k->axis[e->axes[0]].name);
     buf_printf(to, " as i32, %s);\n", name);

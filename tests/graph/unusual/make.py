@@ -585,6 +585,24 @@ def not_numbers(m):
 
 
 @case
+def places(m):
+    """ArgMax and ArgMin along every axis of values with NaN, the first of which is the greatest and the least, as NumPy has it; the last of equal ones."""
+    x = m.rng.integers(-9, 9, (6, 5, 7)).astype("float32")
+    x[2, :, 3], x[4, :, 3], x[:, 1, 2], x[1, 4, :], x[0, 0, 0], x[5, 2, 6], x[3, 3, 3] = [np.nan] * 5 + [np.inf, -np.inf]
+    x[:, 0, 5], x[:, 3, 1] = np.inf, -np.inf
+    long = m.rng.integers(-900, 900, (3, 700, 2)).astype("float32")
+    long[0, [300, 650], 0], long[1, 699, 1], long[2, 0, 0] = np.nan, np.nan, np.nan
+    whole = m.rng.integers(-9, 9, (4, 6)).astype("int32")
+    for name, value in (("x", x), ("long", long), ("half", x.astype("float16")), ("double", x.astype("float64")), ("whole", whole)):
+        m.input(name, list(value.shape), value)
+        for axis in range(value.ndim):
+            for op, last in (("ArgMax", 0), ("ArgMin", 0), ("ArgMax", 1), ("ArgMin", 1)):
+                f, flipped = np.argmax if op == "ArgMax" else np.argmin, np.flip(value, axis)
+                at = value.shape[axis] - 1 - f(flipped, axis, keepdims=True) if last else f(value, axis, keepdims=True)
+                m.output(m.node(op, name, axis=axis, select_last_index=last, out=f"{name}_{op}_{axis}_{last}"), 7, at.astype("int64"))
+
+
+@case
 def once(m):
     """Operands made once, of weights, by what has several results: TopK's values, places and both, along either axis, a step's last state, a split, a pool's places."""
     def ints(*v): return m.const(np.array(v))
