@@ -114,11 +114,11 @@ class Source:
 
 
 def plain_c(text):
-    """A grammar or lexer as C: what re2c and lemon read is blanked, but for actions."""
+    """A lexer or grammar as C of the same lines: rules are blanked, actions and the parser are functions."""
     text = RULES.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
-    return re.sub(
-        r"^%\w+[^{\n]*|^\w+(?:\(\w+\))?\s*::=[^{\n]*", lambda m: " " * len(m.group()), text, flags=re.M
-    )
+    text = re.sub(r"^%(?:code|include)\s*\{(.*?)^\}(?=\s*(?:%|/////|\Z))", r"\1", text, flags=re.M | re.S)
+    text = re.sub(r"^%name\s+(\w+)", r"\1(){}", text, flags=re.M)
+    return re.sub(r"^%\w+[^{\n]*|^\w+(?:\(\w+\))?\s*::=[^{\n]*", "_() ", text, flags=re.M)
 
 
 def is_table(source, first, last):
@@ -611,10 +611,7 @@ def try_rules():
         ("typedef struct S { int a, b; char *c[4]; int (*f)(int x, int y); } S;", 4),
         ("struct S { struct { int a; int b; } in; union { int c; float d; }; int e : 3; };", 5),
         ("typedef struct P { int a, b, c; } P; typedef struct S { P p; int x; } S;", 4),
-        (
-            "typedef struct P { int a, b, c; } P; typedef struct S { P p; int x; } S; void f(P *p) { }",
-            2,
-        ),
+        ("typedef struct P { int a, b, c; } P; typedef struct S { P p; int x; } S; void f(P *p) { }", 2),
         ("typedef struct P { int a, b, c; } P; typedef struct S { P p, q; } S;", 2),
         ("typedef struct P { int a, b, c; } P; typedef struct S { P *p; int x; } S;", 2),
         ("enum { A, B };\nstruct S { VEC(Node *) more; enum { C, D } kind; };", 2),
@@ -679,6 +676,13 @@ def try_rules():
             0,
         ),
         ({a: "void f(void) { g(); }", b: "void g(void) { F(1); }", h: "#define F(x) f()"}, 1),
+        (
+            {
+                a: "void f(void) { Go(); }",
+                "lang/g.y": "%name Go\n%type x {int}\nx(A) ::= y(B).\n  { A = f(B); }\n",
+            },
+            1,
+        ),
         ({a: "void f(void) { g(); }", "sema/b.c": "void g(void) { f(); }"}, 0),
     ]
     for texts, n in circles:
