@@ -61,6 +61,7 @@ side() {
     commit=$(git -C "$root" rev-parse --verify --quiet "$what^{commit}") ||
         fail "$what is neither a commit nor a build folder"
     tree=$cache/trees/${commit:0:12} folder=$tree/build-$preset
+    exec 9> "$cache/lock" && flock 9                 # of this subshell: two runs may want one tree
     if [ ! -f "$tree/CMakeLists.txt" ]; then
         git -C "$root" worktree prune
         git -C "$root" worktree add --quiet --force --detach "$tree" "$commit" ||

@@ -28,7 +28,9 @@ BEGIN { for (i = 32; i < 127; i++) code[sprintf("%c", i)] = i }
     gsub(/; /, ";\n", body)
     print "// " path ", compiled by tkc 0 for sm_90a\n// tk: kernel " name " (" path ":" NR ")"
     print ".global .b8 text[" length(name) "] = {" text "};"
-    print ".visible .entry " name "(\n\t.param .u64 " name "_param_0\n)\n{\n" body "\n}"
+    print ".visible .entry " name "(\n\t.param .u64 " name "_param_0\n)\n{\n" body
+    if (match(args, /--with[^ ]*/)) print substr(args, RSTART, RLENGTH)
+    print "}"
 }' "$path"
 """
 
@@ -39,7 +41,7 @@ def tree(at, files, words):
         path = os.path.join(at, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as f:
-            f.write(text)
+            f.write(text.replace("@", at))
     tkc = os.path.join(at, "tkc")
     with open(tkc, "w") as f:
         f.write(COMPILER.replace("WORDS", words))
@@ -71,6 +73,8 @@ static const Seen seen[] = {{"k", {1, 2, 3}, {{8, 8, 8, 1, 2.0}}}};
 '''
 SUB = {"a/x.tk": ONE["a/x.tk"].replace("add", "sub")}
 ROTARY = {"a/x.tk": ONE["a/x.tk"].replace("turn", "rotary")}
+ROW = {"CTestTestfile.cmake": 'add_test(row "@/tkc" "test" "@/a/x.tk" "--with=walk=2" "--verify")\n', **ONE}
+NEW_ROW = {name: text.replace("walk", "persistent") for name, text in ROW.items()}
 CASES = [
     # what, old, new, names, expected, exit status, what is said
     ("alike", ONE, ONE, "", None, 0, "4 the same, 0 differ"),
@@ -84,6 +88,11 @@ CASES = [
     ("a kernel renamed", ONE, ROTARY, "turn rotary", None, 0, "4 the same, 0 differ"),
     (".. in one file", ONE, ROTARY, "a/x.tk turn rotary", None, 0, "4 the same, 0 differ"),
     (".. without a row", ONE, ROTARY, "", None, 1, "2 only in the old one, 2 only in the new one"),
+    ("rows of tests", ROW, ROW, "", None, 0, "6 the same, 0 differ"),
+    (".. of the old tree alone", ROW, ONE, "", None, 0, "6 the same, 0 differ"),
+    (".. by other words", ROW, NEW_ROW, "walk persistent", None, 0, "6 the same, 0 differ"),
+    (".. of the new tree alone", ONE, NEW_ROW, "walk persistent", None, 0, "6 the same, 0 differ"),
+    (".. of both", ROW, NEW_ROW, "", None, 0, "8 the same, 0 differ"),
     ("a file moved", ONE, {"b/y.tk": ONE["a/x.tk"]}, "a/x.tk b/y.tk", None, 0, "4 the same, 0 differ"),
     ("a folder moved", ONE, {"b/c/x.tk": ONE["a/x.tk"]}, "a/ b/c/", None, 0, "4 the same, 0 differ"),
     ("a file gone", ONE, {}, "", None, 1, "only in old: a/x.tk, 4 cases"),
