@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Queries bench/experiments.tsv: every figure that was measured, every idea that was tried, every item that is open.
+"""Queries bench/experiments.tsv: what was measured, what was tried, and what is open.
 
 Examples:
     scripts/experiments.py --list                                  the subjects and verdicts, with their numbers of rows
     scripts/experiments.py --subject matmul --verdict rejected     what was tried on matmuls and not taken
     scripts/experiments.py --case 'attention.*D64' --since 2026-11-22
     scripts/experiments.py --verdict open --heads                  what is open: one plain line an item
-    scripts/experiments.py --id attention-045                      one entry whole, with its figures
+    scripts/experiments.py --id attention-045                      one entry whole, nothing cut, with its figures
     scripts/experiments.py --text 'stream-?K' --format markdown --columns id,case,variant,verdict,note
     scripts/experiments.py --check                                 is the file sound? (run by the test docs.experiments)
 
@@ -35,6 +35,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 
 COLUMNS = "id date commit gpu subject case variant value unit peer peer_value verdict note source".split()
 VERDICTS = {"kept": "the change is in the tree, at least where the note says",
@@ -193,7 +194,8 @@ def select(rows, args):
     if args.gpu:
         gpus = {r["gpu"].lower(): r["gpu"] for r in rows if r["gpu"]}
         if args.gpu.lower() not in gpus and rows:
-            fail("no row of these is of --gpu '%s', only of: %s" % (args.gpu, ", ".join(sorted(gpus.values())) or "none"))
+            known = ", ".join(sorted(gpus.values())) or "none"
+            fail("no row of these is of --gpu '%s', only of: %s" % (args.gpu, known))
         rows = [r for r in rows if r["gpu"].lower() == args.gpu.lower()]
     if args.since:
         if not parse_date(args.since):
@@ -222,7 +224,8 @@ def print_counts(rows):
         for name in sorted({r[column] for r in rows}):
             of = [r for r in rows if r[column] == name]
             heads = sum(1 for r in of if not ID.match(r["id"])["letter"])
-            print("    %-16s %5d rows, %4d entries   %s" % (name or "(none)", len(of), heads, VERDICTS.get(name, "")))
+            counts = "%-16s %5d rows, %4d entries" % (name or "(none)", len(of), heads)
+            print(("    %s   %s" % (counts, VERDICTS.get(name, ""))).rstrip())
 
 
 def print_table(rows, columns, width):
@@ -235,6 +238,21 @@ def print_table(rows, columns, width):
         print("  ".join(c.ljust(w) for c, w in zip(cells, widths)).rstrip())
 
 
+def print_records(rows, columns, width):
+    """A line for each cell that is not empty, wrapped; rows below a head without what they share with it."""
+    head = {"id": None}
+    for r in rows:
+        m = ID.match(r["id"])
+        below = m["letter"] and head["id"] == m["subject"] + "-" + m["number"]
+        shared = ("date", "commit", "gpu", "subject", "verdict", "source") if below else ()
+        for c in columns:
+            if r[c] and not (c in shared and r[c] == head[c]):
+                print(textwrap.fill(r[c], max(width, 40), initial_indent=c.ljust(12), subsequent_indent=" " * 12,
+                                    break_long_words=False, break_on_hyphens=False))
+        print()
+        head = head if below else r
+
+
 def print_rows(rows, columns, form, width):
     if form == "tsv":
         print("\t".join(columns))
@@ -245,6 +263,8 @@ def print_rows(rows, columns, form, width):
         print("|" + "---|" * len(columns))
         for r in rows:
             print("| " + " | ".join(r[c].replace("|", "\\|") for c in columns) + " |")
+    elif form == "records":
+        print_records(rows, columns, min(width, 110))
     else:
         print_table(rows, columns, width)
 
@@ -259,17 +279,21 @@ def main():
     p.add_argument("--verdict", help=", ".join(VERDICTS))
     p.add_argument("--since", metavar="DATE", help="rows of this day and later; rows without a date are left out")
     p.add_argument("--heads", action="store_true", help="the first row of each entry only")
-    p.add_argument("--columns", default=SHOWN, help="which columns, separated by commas; 'all' is all of them")
-    p.add_argument("--format", default="table", metavar="FORMAT", help="table (long cells are cut), tsv, markdown")
+    p.add_argument("--columns", help="which columns, separated by commas; 'all' is all of them")
+    p.add_argument("--format", metavar="FORMAT",
+                   help="table (long cells are cut), records (nothing is cut; --id's own), tsv, markdown")
     p.add_argument("--width", type=int, help="of a table; as wide as the terminal if not given, else 200")
     p.add_argument("--list", action="store_true", help="subjects, verdicts and GPUs, with the numbers of rows")
     p.add_argument("--check", action="store_true", help="check the file; exit status 1 if anything is wrong")
-    p.add_argument("--file", default=os.path.join(ROOT, "bench", "experiments.tsv"), help="another file of this form")
+    p.add_argument("--file", default=os.path.join(ROOT, "bench", "experiments.tsv"),
+                   help="another file of this form")
     args = p.parse_args()
     if args.check:
         return check(args.file)
-    form = one_of("--format", args.format, ["table", "tsv", "markdown"])
-    columns = COLUMNS if args.columns == "all" else args.columns.split(",")
+    form = args.format or ("records" if args.id else "table")
+    one_of("--format", form, ["table", "records", "tsv", "markdown"])
+    shown = args.columns or ("all" if form == "records" else SHOWN)
+    columns = COLUMNS if shown == "all" else shown.split(",")
     for c in columns:
         one_of("--columns", c, COLUMNS)
     rows = select(read_rows(args.file), args)

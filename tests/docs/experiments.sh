@@ -35,6 +35,7 @@ says "an entry by its subject's part" "^matmul.8bit-001b	1452	1449$" \
 says "since and verdict" "^attention-[0-9]*	2026-11-28	kept$" \
     --subject attention --since 2026-11-28 --verdict kept --heads --format tsv --columns id,date,verdict
 says "markdown" "^| rows-017 | kept |$" --id rows-017 --format markdown --columns id,verdict
+says "records" "^verdict     rejected$" --id rows-019
 says "counts" "^    rejected " --list
 says "help" "stream-?K" --help
 
@@ -51,7 +52,7 @@ fi
 says "no such subject" "--subject 'matmult' is none of: attention, " --subject matmult
 says "no such verdict" "--verdict 'yes' is none of: kept, measured, open, rejected" --verdict yes
 says "no such column" "--columns 'price' is none of: " --columns id,price
-says "no such format" "--format 'json' is none of: " --format json
+says "no such format" "--format 'json' is none of: markdown, records, " --format json
 says "no such GPU" "no row of these is of --gpu 'B200', only of: H100, H200" --gpu B200
 says "no day" "--since 'yesterday' is not a day" --since yesterday
 says "no pattern" "--case '(' is not a regular expression" --case "("
