@@ -3,13 +3,17 @@
 #
 #     tests/random/many.sh FAMILY FROM COUNT JOBS [BIN]     seeds FROM .. FROM + COUNT - 1
 #
-# FAMILY is loops, dots, products, sums, rows, carried, mixed (the generator without a name) or models. BIN is the folder of random_programs and
-# random_models (default: build-dev/bin). The script needs them and the usual tools, and no build tree. For another machine, those of the
-# preset `release` have LLVM inside: cmake --preset release && cmake --build --preset release --target random_programs random_models
+# FAMILY is loops, dots, products, sums, rows, carried, mixed (the generator without a name) or models.
+# BIN is the folder of random_programs and random_models (default: build-dev/bin). The script needs them
+# and the usual tools, and no build tree. The preset `release` makes programs with LLVM inside, for
+# another machine:
 #
-# JOBS processes run at a time, each with 50 seeds (CHUNK=n: n). A seed runs in a process of its own: a crash is a fault of that seed, and so are
-# 60 seconds, and the next seed runs. Each failing seed is a line `seed N: WORDS`. The last line is `N programs, F failed`, and the status is 0
-# where F is 0. LOG=FILE takes the reports whole, with the text of what fails and the command that runs it again.
+#     cmake --preset release && cmake --build --preset release --target random_programs random_models
+#
+# JOBS processes run at a time, each with 50 seeds (CHUNK=n: n). A seed runs in a process of its own: a
+# crash is a fault of that seed, and so are 60 seconds, and the next seed runs. Each failing seed is a
+# line `seed N: WORDS`. The last line is `N programs, F failed`, and the status is 0 where F is 0.
+# LOG=FILE takes the reports whole, with the text of what fails and the command that runs it again.
 set -eu
 
 options() {                            # of the family: the words before FROM COUNT
