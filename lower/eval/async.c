@@ -395,6 +395,20 @@ void eval_join_lanes(Eval *e, const Step *s)  { slot_share(e, s->op->out[0], s->
 
 // ---- wgmma ---------------------------------------------------------------------------------------
 
+// From rows `row` elements apart, which are lines or, where k is the outer one, hold an element of each.
+static void to_lines(const Type *t, const unsigned char *from, int64_t n, int64_t depth, bool outer_k, int64_t row,
+                     double *to) {
+    double  some[CHUNK];
+    int64_t size = type_bytes(t);
+    for (int64_t i = 0; i < n && !outer_k; i++) lanes_to_f64(t, depth, from + i * row * size, to + i * depth);
+    for (int64_t k = 0; k < depth && outer_k; k++)
+        for (int64_t i = 0; i < n; i += CHUNK) {
+            int64_t lines = n - i < CHUNK ? n - i : CHUNK;
+            lanes_to_f64(t, lines, from + (k * row + i) * size, some);
+            for (int64_t j = 0; j < lines; j++) to[(i + j) * depth + k] = some[j];
+        }
+}
+
 // An operand as f64, lines by depth: to[line * depth + k].
 static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *k, double *to) {
     const Val *v = op->in[side];
@@ -403,9 +417,7 @@ static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *
     if (v->type.kind == TY_TILE) {
         const Type *t = &v->type;
         bool line_last = type_axis(t, line) > type_axis(t, k);
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t j = 0; j < depth; j++)
-                lanes_to_f64(t, 1, (const unsigned char *)lanes_of(e, v) + (line_last ? j * n + i : i * depth + j) * type_bytes(t), &to[i * depth + j]);
+        to_lines(t, lanes_of(e, v), n, depth, line_last, line_last ? n : depth, to);
         return true;
     }
     int number;
@@ -420,10 +432,27 @@ static bool factor(Eval *e, const Op *op, int side, const Val *line, const Val *
     }
     s->flight = e->async->issued;
     s->read = true;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < depth; j++)
-            lanes_to_f64(&t, 1, r->data + number * r->bytes + (outer_k ? j * r->shape[1] + first + i : (first + i) * depth + j) * r->size, &to[i * depth + j]);
+    const unsigned char *from = r->data + number * r->bytes + (outer_k ? first : first * depth) * r->size;
+    to_lines(&t, from, n, depth, outer_k, outer_k ? r->shape[1] : depth, to);
     return true;
+}
+
+// sums[j] += a . line j of b, for 8 lines side by side, term by term.
+typedef double Two __attribute__((vector_size(16), aligned(16)));
+static void add_products(int64_t depth, const double *a, const double *b, double sums[8]) {
+    Two c[4];
+    memcpy(c, sums, sizeof c);
+    for (int64_t x = 0; x < depth; x++, b += 8) {
+        const Two *by = (const Two *)(const void *)b, one = {a[x], a[x]};
+        for (int j = 0; j < 4; j++) c[j] += one * by[j];
+    }
+    memcpy(sums, c, sizeof c);
+}
+
+// 8 lines of n, from j on, side by side; those that are not there are 0.
+static void pack_lines(const double *lines, int64_t j, int64_t n, int64_t depth, double *to) {
+    for (int l = 0; l < 8; l++)
+        for (int64_t x = 0; x < depth; x++) to[x * 8 + l] = j + l < n ? lines[(j + l) * depth + x] : 0;
 }
 
 void eval_wgmma(Eval *e, const Step *s) {
@@ -433,24 +462,35 @@ void eval_wgmma(Eval *e, const Step *s) {
     int64_t m = axis_extent(row), n = axis_extent(col), depth = axis_extent(k);
     bool    col_last = type_axis(&op->out[0]->type, col) > type_axis(&op->out[0]->type, row);
     e->async->issued++;
-    Tile *ta = tile_new(e, m * depth * 8), *tb = tile_new(e, n * depth * 8);
+    Tile *ta = tile_new(e, m * depth * 8), *tb = tile_new(e, n * depth * 8), *tp = tile_new(e, 8 * depth * 8);
     const double *a = (const double *)ta->data, *b = (const double *)tb->data;
+    double       *panel = (double *)tp->data;
     const void   *before = acc ? lanes_of(e, acc) : NULL;
     bool          ints = op->out[0]->type.elem == EL_i32;
     Tile  *keep = acc ? tile_keep(slot_of(e, acc)->t) : NULL;
     void *out = out_tile(e, op);
     if (factor(e, op, 0, row, k, (double *)ta->data) && factor(e, op, 1, col, k, (double *)tb->data))
-        for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < n; j++) {
-                int64_t lane = col_last ? i * n + j : j * m + i;
-                double  sum = !before ? 0 : ints ? ((const int32_t *)before)[lane] : (double)((const float *)before)[lane];
-                for (int64_t x = 0; x < depth; x++) sum += a[i * depth + x] * b[j * depth + x];
-                if (ints) ((int32_t *)out)[lane] = (int32_t)(int64_t)sum;
-                else      ((float *)out)[lane] = (float)sum;
+        for (int64_t j = 0; j < n; j += 8) {
+            pack_lines(b, j, n, depth, panel);
+            for (int64_t i = 0; i < m; i++) {
+                double sum[8] = {0};
+                int    lines = n - j < 8 ? (int)(n - j) : 8;
+                int64_t lane = col_last ? i * n + j : j * m + i, step = col_last ? 1 : m;
+                for (int l = 0; l < lines && before; l++) {
+                    int64_t at = lane + l * step;
+                    sum[l] = ints ? ((const int32_t *)before)[at] : (double)((const float *)before)[at];
+                }
+                add_products(depth, a + i * depth, panel, sum);
+                for (int l = 0; l < lines; l++) {
+                    if (ints) ((int32_t *)out)[lane + l * step] = (int32_t)(int64_t)sum[l];
+                    else      ((float *)out)[lane + l * step] = (float)sum[l];
+                }
             }
+        }
     slot_of(e, op->out[0])->flight = e->async->issued;
     tile_drop(e, ta);
     tile_drop(e, tb);
+    tile_drop(e, tp);
     tile_drop(e, keep);
 }
 

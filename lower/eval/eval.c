@@ -160,19 +160,39 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
+enum { JUNK = 1021 };                                         // a prime: rows of a tile do not begin alike
+
 // NaN, infinities, huge and random numbers; random bits for integers.
-void junk_lanes(Eval *e, const Type *t, void *data, int64_t from, int64_t n, uint64_t salt) {
+static void junk_make(const Type *t, uint64_t seed, unsigned char *to) {
     static const int64_t special[4] = {INT64_C(0x7ff8000000000000), INT64_C(0x7ff0000000000000),
                                        (int64_t)UINT64_C(0xfff0000000000000), INT64_C(0x47efffffe0000000)};
     bool real = !t->ptr && elem_is_float((Elem)t->elem);
-    int  size = type_bytes(t);
+    size_t size = (size_t)type_bytes(t);
     unsigned char odd[4 * 8];
-    for (int i = 0; i < 4 && real && n; i++) lane_store(t, odd, i, special[i]);
-    for (int64_t i = from; i < from + n; i++) {
-        uint64_t h = mix(mix(e->opt->junk + UINT64_C(0x9e3779b97f4a7c15)) + salt * 31 + (uint64_t)i);
-        if (real && (h & 7) < 4) memcpy((unsigned char *)data + i * size, odd + (h & 3) * (unsigned)size, (size_t)size);
-        else if (!t->ptr && t->elem == EL_bool) ((uint8_t *)data)[i] = h >> 8 & 1;
-        else                                    memcpy((unsigned char *)data + i * size, &h, (size_t)size);
+    for (int i = 0; i < 4 && real; i++) lane_store(t, odd, i, special[i]);
+    for (size_t i = 0; i < JUNK; i++) {
+        uint64_t h = mix(seed + i);
+        if (real && (h & 7) < 4) memcpy(to + i * size, odd + (h & 3) * size, size);
+        else if (!t->ptr && t->elem == EL_bool) to[i] = h >> 8 & 1;
+        else                                    memcpy(to + i * size, &h, size);
+    }
+}
+
+// Lane i of a value holds number i of the junk of its type, from where its salt says.
+void junk_lanes(Eval *e, const Type *t, void *data, int64_t from, int64_t n, uint64_t salt) {
+    int64_t size = type_bytes(t);
+    uint64_t seed = mix(e->opt->junk + UINT64_C(0x9e3779b97f4a7c15));
+    unsigned char **junk = &e->junk[t->ptr ? EL_COUNT : t->elem];
+    if (!*junk) {
+        *junk = NEW_N(e->arena, unsigned char, JUNK * size);
+        junk_make(t, seed, *junk);
+    }
+    int64_t at = (int64_t)((mix(seed + salt * 31) + (uint64_t)from) % JUNK);
+    for (unsigned char *to = (unsigned char *)data + from * size; n > 0; at = 0) {
+        int64_t some = n < JUNK - at ? n : JUNK - at;
+        memcpy(to, *junk + at * size, (size_t)(some * size));
+        to += some * size;
+        n -= some;
     }
 }
 

@@ -86,6 +86,7 @@ struct Eval {
     Slot     *slot;               // by Val.id
     int64_t  *extent;             // EvalOptions.places: lanes of an axis, whose type has places meanwhile; by Val.id; else NULL
     Tile     *pool[48];
+    unsigned char *junk[EL_COUNT + 1];                // of a type, last of pointers; NULL: not made yet
     int64_t   slice;              // of the consumers that are at work
     int64_t   program, programs, walkers;             // walkers: how many are run, fewer than programs if they walk
     Flow      flow;
