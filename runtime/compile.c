@@ -44,6 +44,9 @@ struct Compiled {
     const Artifact *made;            // compiled before, or NULL
     Compiled *less;                  // .. and the next one of the same, with less assumed, or NULL
     Variant   variant[2];            // 0: assumes the facts, 1: general
+    uint64_t  meaning;               // sum of the tile IR as built and of its extents: no schedule
+    Fn       *after[2][AFTER_ENDS];  // tile IR of each variant, for --verify=values; NULL: not made yet
+    VEC(uint64_t) verified;          // sums of launches on which --verify=values found nothing
 };
 
 typedef struct Known { struct Known *next; const TKernel *typed; Compiled *compiled; } Known;      // by instance
@@ -58,6 +61,7 @@ struct Runtime {
     GraphStore    *graphs;
     GraphChoices  *choices;
     TunedStore    *tuned;
+    VerifyKept    *kept;
 };
 
 Runtime *runtime_new(Session *s, Device *dev, const RuntimeOptions *opt) {
@@ -90,6 +94,7 @@ void runtime_free(Runtime *rt) {
     graph_store_free(rt, rt->graphs);
     graph_choices_free(rt->choices);
     tuned_store_free(rt->tuned);
+    verify_kept_free(rt->kept);
     for (Known *x = rt->known, *next; x; x = next) { next = x->next; heap_free(x); }
     for (Compiled *c = rt->cache, *next; c; c = next) {
         next = c->next;
@@ -108,6 +113,7 @@ Session *runtime_session(const Runtime *rt)              { return rt->session; }
 const RuntimeOptions *runtime_options(const Runtime *rt) { return &rt->opt; }
 CompileStats runtime_stats(const Runtime *rt)            { return rt->stats; }
 Fn      *compiled_eval(const Compiled *c)                { return c->eval; }
+uint64_t compiled_meaning(const Compiled *c)             { return c->meaning; }
 
 // eval rounds a * b + c as the compiled kernel does: the passes that decide about it are run here, too. With
 // --math=strict there is no fma but those that are written, and eval has the kernel as it was built.
@@ -130,11 +136,18 @@ static Schedule merged(Schedule all, const Schedule *own) {
 
 GraphChoices **runtime_choices(Runtime *rt)             { return &rt->choices; }
 TunedStore **runtime_tuned(Runtime *rt)                 { return &rt->tuned; }
+VerifyKept **runtime_kept(Runtime *rt)                  { return &rt->kept; }
 Schedule runtime_schedule(const Runtime *rt, const Schedule *own) { return merged(rt->opt.compile.schedule, own); }
 
 bool runtime_choose(Runtime *rt, InstanceOf of, const CompileOptions *opt, Choice *out) {
     const char *model = rt->device->model[0] ? rt->device->model : NULL;
     return tuned_choose(rt->tuned, model, rt->session, of, opt, out);
+}
+
+static uint64_t sum_text(const char *p, size_t n) {
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < n; i++) sum = (sum ^ (unsigned char)p[i]) * UINT64_C(0x100000001b3);
+    return sum;
 }
 
 // An instance that was asked for before is not even printed again.
@@ -176,6 +189,7 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
     Buf key = {0};
     ir_print(f, &key);
     for (int i = 0; i < k->ndims; i++) buf_printf(&key, "\n%s = %lld", k->dims[i].name->s, (long long)k->dims[i].fixed);
+    size_t meaning = key.n;
     for (int i = 0; i < schedule_field_count; i++)
         buf_printf(&key, "\n%d", *(const int *)(const void *)((const char *)&s + schedule_fields[i].offset));
     if (fixed & OF_A_GRAPH) buf_puts(&key, "\nearly");
@@ -183,6 +197,7 @@ Compiled *runtime_compile_fixed(Runtime *rt, const TKernel *k, const Schedule *s
         if (strcmp(c->key, key.p) == 0) { buf_free(&key); rt->stats.reused++; return remember(rt, k, c); }
     Compiled *c = heap_alloc(sizeof *c);
     c->key = key.p;
+    c->meaning = sum_text(key.p, meaning);
     c->typed = k;
     c->schedule = s;
     c->fixed = fixed;
@@ -223,15 +238,37 @@ static Fn *lowered(Runtime *rt, const Compiled *c, bool general, Buf *err) {
     return NULL;
 }
 
-Fn *compiled_passes(Runtime *rt, const Compiled *c, bool general, void (*passed)(void *ctx, Fn *f, const char *pass), void *ctx) {
+static Fn *passes_until(Runtime *rt, const Compiled *c, bool general, const char *after, Passed *passed,
+                        void *ctx) {
     CompileOptions opt = options_of(rt, c, general);
     opt.verify = false;
     opt.timing = NULL;
-    opt.dump_dir = opt.after = NULL;
+    opt.dump_dir = NULL;
+    opt.after = after;
     opt.passed = passed;
     opt.passed_ctx = ctx;
     Fn *f = built(rt, c->typed, c->fixed);
     return f && lower_run(f, &opt) ? f : NULL;
+}
+
+void compiled_passes(Runtime *rt, const Compiled *c, bool general, Passed *passed, void *ctx) {
+    passes_until(rt, c, general, NULL, passed, ctx);
+}
+
+Fn *compiled_after(Runtime *rt, Compiled *c, bool general, After after) {
+    static const char *const pass[AFTER_ENDS] = {[AFTER_build] = "build", [AFTER_lanes] = "lanes"};
+    Fn **f = &c->after[general][after];
+    if (!*f) *f = passes_until(rt, c, general, pass[after], NULL, NULL);
+    return *f;
+}
+
+bool compiled_verified(const Compiled *c, uint64_t launch) {
+    for (uint32_t i = 0; i < c->verified.n; i++) if (c->verified.at[i] == launch) return true;
+    return false;
+}
+
+void compiled_verifies(Runtime *rt, Compiled *c, uint64_t launch) {
+    vec_push(session_arena(rt->session), &c->verified, launch);
 }
 
 Compiled *runtime_made(Runtime *rt, const Artifact *a) {
@@ -277,10 +314,9 @@ static void to_disk(Runtime *rt, const Compiled *c, bool general, const LaunchIn
 
 static uint64_t sum_of(const LaunchInfo *info, const Buf *code) {
     Buf bytes = {0};
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
     artifact_info(info, &bytes);
     buf_add(&bytes, code->p, code->n);
-    for (size_t i = 0; i < bytes.n; i++) sum = (sum ^ (unsigned char)bytes.p[i]) * UINT64_C(0x100000001b3);
+    uint64_t sum = sum_text(bytes.p, bytes.n);
     buf_free(&bytes);
     return sum;
 }

@@ -49,8 +49,18 @@ uint64_t compiled_sum(Runtime *rt, Compiled *c, Buf *err);
 // of the code for the target, nothing loaded; on eval
 const LaunchInfo *compiled_info(Runtime *rt, Compiled *c, bool general, Buf *err);
 Fn   *compiled_eval(const Compiled *c);                  // not lowered
-// Runs the passes on a function of its own and shows it after each (CompileOptions.passed); NULL: they refuse it.
-Fn   *compiled_passes(Runtime *rt, const Compiled *c, bool general, void (*passed)(void *ctx, Fn *f, const char *pass), void *ctx);
+uint64_t compiled_meaning(const Compiled *c);            // a sum of it: the same whatever the schedule is
+// For --verify=values. Runs the passes on a function of its own; shows it after each (CompileOptions.passed).
+typedef void Passed(void *ctx, Fn *f, const char *pass);
+void  compiled_passes(Runtime *rt, const Compiled *c, bool general, Passed *passed, void *ctx);
+// A variant's tile IR before all passes, after `lanes`, after the last one; NULL: the passes refuse it. Kept.
+typedef enum After { AFTER_build, AFTER_lanes, AFTER_last, AFTER_ENDS } After;
+Fn   *compiled_after(Runtime *rt, Compiled *c, bool general, After after);
+bool  compiled_verified(const Compiled *c, uint64_t launch);         // compiled_verifies was told of it
+void  compiled_verifies(Runtime *rt, Compiled *c, uint64_t launch);
+typedef struct VerifyKept VerifyKept;                    // what the built IR wrote last (verify_values.c)
+VerifyKept **runtime_kept(Runtime *rt);
+void  verify_kept_free(VerifyKept *k);                   // NULL is fine
 typedef struct GraphStore GraphStore;                    // what graphs keep on the device (graph_store.c)
 GraphStore **runtime_graphs(Runtime *rt);
 typedef struct GraphChoices GraphChoices;                // what was decided for their launches (graph_choose.c)
@@ -90,7 +100,7 @@ bool  launch_open(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, con
 bool  launch_open_code(OpenLaunch *l, KernelArg *args, Buf *err);
 bool  launch_copy_out(OpenLaunch *l, KernelArg *args, Buf *err);
 // verify_values.c: --verify=values for one launch, whose arguments are addresses of the host's memory. False: a pass changes a result; err says which.
-bool  verify_values(Runtime *rt, const Compiled *compiled, const Bound *bound, const BindArg *args, Buf *err);
+bool  verify_values(Runtime *rt, Compiled *compiled, const Bound *bound, const BindArg *args, Buf *err);
 void  launch_close(OpenLaunch *l);                       // after a failed launch_open too
 
 Session *runtime_session(const Runtime *rt);

@@ -203,8 +203,12 @@ bool kernel_launch(Runtime *rt, const TKernel *k, KernelArg *args, int nargs, co
     static const RunControl plain;
     OpenLaunch l;
     if (!ctl) ctl = &plain;
-    bool fine = launch_open(rt, k, args, nargs, ctl, &l, err) && (!ctl->verify_values || verified(rt, &l, args, err))
-             && (l.on_eval ? run_eval(rt, &l, args, ctl, err) : run_ptx(&l, ctl, err)) && launch_copy_out(&l, args, err);
+    bool fine = launch_open(rt, k, args, nargs, ctl, &l, err);
+    fine = fine && (!ctl->verify_values || verified(rt, &l, args, err));
+    if (!ctl->only_verify) {
+        fine = fine && (l.on_eval ? run_eval(rt, &l, args, ctl, err) : run_ptx(&l, ctl, err));
+        fine = fine && launch_copy_out(&l, args, err);
+    }
     launch_close(&l);
     return fine;
 }

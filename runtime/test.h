@@ -14,7 +14,7 @@ typedef struct TestRun {                  // zeros but for what is asked
     const struct TestRun *before;         // of the same case with another schedule: its references are right here, too; or NULL
     HostTensor  *tensor;                  // by number
     double     **bound;                   // by number, NULL where eval said nothing
-    bool        *written;                 // by number: by a launch that is no reference
+    int         *written;                 // by number: how often, by launches that are no references
     Buf          report;                  // why it failed; or notes of eval, lines that are worth telling
     Buf          notes;
 } TestRun;

@@ -120,6 +120,7 @@ typedef struct RunControl {
     bool       in_order;               // emu: one block after the other
     uint64_t   order_seed;             // emu: its warps in another order, asynchronous copies at other times; 0: in turns, as late as may be
     bool       verify_values;          // of a kernel: a pass that changes its results is an error (verify_values.c)
+    bool       only_verify;            // .. and nothing else is done: the outputs are made, and not written
     bool       reversed;               // eval: programs from last to first
     bool       bounds;                 // eval: KernelArg.bound
     ProfileText *profile;              // graphs: run again, launch by launch, and the times here (state is updated again)
