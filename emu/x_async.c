@@ -61,17 +61,31 @@ void copy_begin(Warp *w, const Insn *in, u32 l, CpAsync c, u64 src, Access *acce
     w->copies[w->n_copies++] = c;
 }
 
-// Finishes copies of `lanes` up to their own groups, and learns how far the warp's copies are.
+static bool waited_for(const Warp *w, const CpAsync *c, u32 lanes, u32 pending) {
+    return lanes >> c->lane & 1 && c->group + pending < w->copy_group[c->lane];
+}
+
+// What the warp has waited for is as if it had stored it now.
+static void copy_is_store(Warp *w, const CpAsync *c) {
+    u32 offset, *seen = &w->vc[w->agent + AGENT_COPY], before = *seen;
+    Block *b = shared_block(w, c->dst, &offset);
+    *seen = w->copy_clock;
+    Access access = shadow_helper(w, c->in, true, w->agent, w->vc[w->agent], w->vc, NULL);
+    shadow_reach(&access, w, c->in, b, offset, c->size);
+    *seen = before;
+}
+
+// Finishes copies of `lanes` up to their own groups, and learns how far the warp's copies are: all that began before the oldest
+// that is under way have ended. Lanes that diverged begin theirs at other times, so one that began later may have ended, too.
 void copies_wait(Warp *w, u32 lanes, u32 pending) {
     u32 kept = 0, oldest = w->copy_clock;
+    for (u32 i = 0; i < w->n_copies; i++)
+        if (!waited_for(w, &w->copies[i], lanes, pending) && w->copies[i].clock < oldest) oldest = w->copies[i].clock;
     for (u32 i = 0; i < w->n_copies; i++) {
         CpAsync *c = &w->copies[i];
-        if (lanes >> c->lane & 1 && c->group + pending < w->copy_group[c->lane]) {
-            if (!c->done) copy_finish(w, c);
-            continue;
-        }
-        if (c->clock < oldest) oldest = c->clock;
-        w->copies[kept++] = *c;
+        if (!waited_for(w, c, lanes, pending)) { w->copies[kept++] = *c; continue; }
+        if (!c->done) copy_finish(w, c);
+        if (w->launch->races && c->clock >= oldest) copy_is_store(w, c);
     }
     w->n_copies = kept;
     if (w->launch->races && w->vc[w->agent + AGENT_COPY] < oldest - 1) w->vc[w->agent + AGENT_COPY] = oldest - 1;

@@ -44,11 +44,7 @@ enum { TOGETHER = 64, BAR = 8 };
 static const char wait_text[] =
     "{\n.reg .pred p;\nwait:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [$0], $1;\n@!p bra wait;\n}";
 
-static uint32_t room(Gen *g, int64_t bytes) {
-    uint32_t area = (g->smem_used + 15) & ~15u;
-    g->smem_used = area + (uint32_t)bytes;
-    return area;
-}
+static uint32_t room(Gen *g, int64_t bytes) { return gen_area(g, (uint32_t)bytes); }
 
 static LLVMValueRef address(Gen *g, LLVMValueRef at) { return LLVMBuildPtrToInt(g->B, gen_smem(g, at), g->i32, ""); }
 

@@ -248,6 +248,9 @@ void gen_join_threads(Gen *g, const Op *op, TReduce kind, Elem e, LLVMValueRef *
                       uint32_t warp_bits, uint32_t kept);
 // where warps exchange partial results; waits for its readers
 uint32_t     gen_slots(Gen *g, const Op *op, uint32_t bytes);
+// Where bytes of shared memory may begin behind all that is laid so far, and such bytes taken: at a multiple of 16, for slots of any type.
+uint32_t     gen_next_area(const Gen *g);
+uint32_t     gen_area(Gen *g, uint32_t bytes);
 uint32_t     gen_slots_room(const Gen *g);                         // what the area that ops share may grow to
 void         gen_put(Gen *g, LLVMValueRef at, LLVMValueRef x);     // at a byte of shared memory
 LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t);

@@ -130,8 +130,7 @@ static LLVMValueRef from_owner(Gen *g, LLVMValueRef x, const Layout *l) {
     uint32_t lanes = l ? layout_replica_lanes(l) : 31, warps = l ? layout_replica_warps(l) : (uint32_t)(g->f->warps - 1);
     LLVMTypeRef t = LLVMTypeOf(x);
     if (!lanes && !warps) return x;
-    uint32_t area = g->smem_used;
-    g->smem_used += (uint32_t)(g->f->warps * 32 * 8);
+    uint32_t area = gen_area(g, (uint32_t)(g->f->warps * 32 * 8));
     LLVMValueRef slot = LLVMBuildAdd(g->B, LLVMBuildMul(g->B, g->warp, gen_i32(g, 32), ""), g->lane, "");
     LLVMValueRef from = LLVMBuildAnd(g->B, slot, gen_i32(g, ~(int64_t)(lanes | warps << 5)), "");
     gen_barrier(g);

@@ -71,7 +71,7 @@ enum { OWN_SLOTS = 8192 };      // bytes; moving more than this costs more than 
 // What the area that ops share may grow to: it does where nothing was laid behind it.
 uint32_t gen_slots_room(const Gen *g) {
     uint32_t all = g->opt->target->smem_block, size = g->shared_slots_size;
-    uint32_t from = size && g->shared_slots + size == g->smem_used ? g->shared_slots : g->smem_used;
+    uint32_t from = size && g->shared_slots + size == g->smem_used ? g->shared_slots : gen_next_area(g);
     uint32_t room = all > from ? all - from : 0;
     return room > size ? room : size;
 }
@@ -79,11 +79,11 @@ uint32_t gen_slots_room(const Gen *g) {
 // Ops in loops share one area, since each must wait for the readers of the trip before anyway, and so do ops that need
 // much, or more than is left; others have their own.
 uint32_t gen_slots(Gen *g, const Op *op, uint32_t bytes) {
-    bool shared = in_loop(op) || bytes > OWN_SLOTS || g->smem_used + bytes > g->opt->target->smem_block;
+    bool shared = in_loop(op) || bytes > OWN_SLOTS || gen_next_area(g) + bytes > g->opt->target->smem_block;
     if (shared) gen_barrier(g);
     if (shared && bytes <= g->shared_slots_size) return g->shared_slots;
     bool last = shared && g->shared_slots_size && g->shared_slots + g->shared_slots_size == g->smem_used;
-    uint32_t area = last ? g->shared_slots : g->smem_used;
+    uint32_t area = last ? g->shared_slots : gen_next_area(g);
     g->smem_used = area + bytes;
     if (shared) { g->shared_slots = area; g->shared_slots_size = bytes; }
     return area;

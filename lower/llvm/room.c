@@ -117,6 +117,14 @@ static void help(Room *r) {
     buf_free(&names);
 }
 
+uint32_t gen_next_area(const Gen *g) { return (g->smem_used + 15) & ~15u; }
+
+uint32_t gen_area(Gen *g, uint32_t bytes) {
+    uint32_t area = gen_next_area(g);
+    g->smem_used = area + bytes;
+    return area;
+}
+
 void gen_check_room(Gen *g) {
     const LaunchInfo *l = g->f->launch;
     if (l->smem <= g->opt->target->smem_block) return;
