@@ -1,6 +1,6 @@
 // Numbers of a product's rows, by its kernel.
 //
-//     x[m, n] = product + residual        sums[m, p] = sum of x[m, n] over the columns n of tile p              (rewrite/norms.c)
+//     x[m, n] = product + residual        sums[m, p] = sum of x[m, n] over the columns n of tile p              (rewrite/split_norms.c)
 //
 // What is reduced over one tile of a product's columns is a few numbers for each of its rows, which the block that makes the tile has in registers. Fusion goes from users
 // to sources, so such reductions have a group of their own first, that reads x; if x is the root of a product's group whose columns are the product's, this group becomes part

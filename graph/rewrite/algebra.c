@@ -60,7 +60,7 @@ static Node *as_number(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return c;
 }
 
-void fold_numbers(Graph *g) {
+void fold_constants(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, as_number, NULL);
 }
@@ -307,7 +307,7 @@ static Node *thinned(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return g_view(g, g_name(g, node_intern(g, &proto), n->name), n->rank, n->shape, coord, NULL, g_int(0));
 }
 
-void count_constants(Graph *g) {
+void constants_to_indices(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, folded, NULL);
     if (!g_failed(g) && rewrite_begin(&r, g)) rewrite_all(&r, thinned, NULL);

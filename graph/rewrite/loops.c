@@ -355,7 +355,7 @@ static Node *over_sources(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return any ? node_intern(r->g, &proto) : NULL;
 }
 
-void views_into_steps(Graph *g) {
+void views_into_bodies(Graph *g) {
     Rewrite r;
     bool any = false;
     for (uint32_t i = 0; i < g->nodes.n; i++) any |= g->nodes.at[i]->kind == G_steps;

@@ -21,7 +21,7 @@
 //
 // Casts of weights move down to the weights, through whatever moves them, and are made when those are loaded. Which
 // values are kept in memory, fusion knows: it is asked (fuse.h), what it would keep gets a cast that says `kept`, and as
-// other values may then come to be kept it is asked again. At last norms between products are made part of those (norms.c).
+// other values may then come to be kept it is asked again. At last norms between products are made part of those (split_norms.c).
 
 #include "graph/rewrite/narrow.h"
 
@@ -86,7 +86,7 @@ static bool begin(Narrow *w, Graph *g, Elem to, bool io) {
 
 static bool is_widened(const Narrow *w, const Node *n) { return n->kind == G_cast && n->src[0]->elem == w->to && wide(n); }
 
-// A value in another order, as a product wants to read it (layout.c, unfold.c): it is rounded where it is stored.
+// A value in another order, as a product wants to read it (axis_order.c, unfold.c): it is rounded where it is stored.
 static bool is_laid_out(const Node *x) { return x->kind == G_cast && x->cast.kept && x->elem == x->src[0]->elem; }
 
 // Nothing but movement of weights and of values that were narrow.
@@ -274,6 +274,6 @@ bool graph_narrow(Graph *g, Elem to, bool io) {
     int rounds = g->tables->unoptimised ? 0 : ROUNDS;                  // there every value is in memory: in f32, so that none is rounded more often
     for (int round = 0; round < rounds && !g_failed(g) && find_kept(&w, g, to, io); round++)
         rewrite_all(&w.r, replaced_and_kept, &w);
-    if (!g_failed(g) && !g->tables->unoptimised) norms_apart(g);
+    if (!g_failed(g) && !g->tables->unoptimised) split_norms(g);
     return !g_failed(g);
 }

@@ -26,28 +26,28 @@ Node *rewrite_node(Graph *g, Node *n, Node *const *src);     // n over other sou
 // The passes, in this order.
 void  select_branches(Graph *g);                             // branches.c
 void  drop_empty(Graph *g);                                  // empty.c
-void  fold_numbers(Graph *g);                                // algebra.c
-void  count_constants(Graph *g);                             // algebra.c
-void  plain_scans(Graph *g);                                 // scans.c
+void  fold_constants(Graph *g);                                // algebra.c
+void  constants_to_indices(Graph *g);                             // algebra.c
+void  canonicalise_scans(Graph *g);                                 // scans.c
 void  hoist_factors(Graph *g);                               // algebra.c
 void  integer_products(Graph *g);                            // quant.c
 void  fold_scales(Graph *g);                                 // fold.c
-void  join_steps(Graph *g);                                  // steps.c
-void  sum_products(Graph *g);                                // sums.c
-void  join_alike(Graph *g);                                  // alike.c
-void  scale_parts(Graph *g);                                 // part_scales.c
-void  turn_columns(Graph *g);                                // turn.c
-void  part_gates(Graph *g);                                  // gates.c
-void  join_groups(Graph *g);                                 // groups.c
-void  share_heads(Graph *g);                                 // heads.c
-void  order_axes(Graph *g);                                  // layout.c
+void  merge_unrolled_steps(Graph *g);                                  // unrolled_steps.c
+void  reduce_before_product(Graph *g);                                // reduce_product.c
+void  merge_twin_operands(Graph *g);                                  // twin_operands.c
+void  scale_column_ranges(Graph *g);                                 // column_scales.c
+void  rotary_columns(Graph *g);                                // rotary.c
+void  split_gate_columns(Graph *g);                                  // gate_columns.c
+void  merge_small_groups(Graph *g);                                 // small_groups.c
+void  merge_shared_heads(Graph *g);                                 // shared_heads.c
+void  choose_axis_order(Graph *g);                                  // axis_order.c
 void  unfold_windows(Graph *g);                              // unfold.c
-void  unshuffle_pixels(Graph *g);                            // shuffle.c
-void  order_sums(Graph *g);                                  // layout.c, products alone
-void  order_results(Graph *g);                               // apart.c
-void  views_into_steps(Graph *g);                            // loops.c
+void  unshuffle_pixels(Graph *g);                            // pixel_shuffle.c
+void  order_reduction_axes(Graph *g);                                  // axis_order.c, products alone
+void  transpose_before_concat(Graph *g);                               // transpose_concat.c
+void  views_into_bodies(Graph *g);                            // loops.c
 
 // .. and of a model in 16-bit floats, when it is one
-void  norms_apart(Graph *g);                                 // norms.c
+void  split_norms(Graph *g);                                 // split_norms.c
 
 #endif

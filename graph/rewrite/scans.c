@@ -71,7 +71,7 @@ static Node *plainer(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return x ? g_name(g, g_scan(g, (GReduce)scan->op, x, scan->scan.axis, scan->scan.exclusive, !scan->scan.reverse), n->name) : NULL;
 }
 
-void plain_scans(Graph *g) {
+void canonicalise_scans(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, plainer, NULL);
 }

@@ -214,7 +214,7 @@ static Node *innermost_taps(Graph *g, const Windows *w, const Node *n, Node *con
     return g_name(g, g_contract(g, windows, weights, 0, w->nm, nn, nk + 1, (Elem)n->elem, n->contract.acc), n->name);
 }
 
-// The same windows of a picture that has its channels last (order_axes then sums in that order).
+// The same windows of a picture that has its channels last (choose_axis_order then sums in that order).
 static Node *channels_last(Graph *g, const Windows *w, const Node *n, Node *const *src) {
     Node *a = src[0], *y = w->y;
     Ix shape[G_MAX_RANK], at[G_MAX_RANK], coord[G_MAX_RANK];

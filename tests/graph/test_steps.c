@@ -1,4 +1,4 @@
-// Steps that are written out (graph/rewrite/steps.c): which products are joined, and that all of it stays what it was.
+// Steps that are written out (graph/rewrite/unrolled_steps.c): which products are joined, and that all of it stays what it was.
 
 #include <math.h>
 #include <setjmp.h>

@@ -22,7 +22,7 @@
 //
 // Left alone: products whose columns are needed unturned as well, and whatever has a reduction (a norm) in between.
 
-#include "graph/rewrite/turn.h"
+#include "graph/rewrite/rotary.h"
 
 #include <string.h>
 
@@ -294,7 +294,7 @@ static Node *turned(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return g_view(g, p->result, n->rank, n->shape, coord, NULL, g_int(0));
 }
 
-void turn_columns(Graph *g) {
+void rotary_columns(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Turn t = {.r = &r,

@@ -1,5 +1,5 @@
 // Rewrites before fusion: constants that count, factors of products (algebra.c), scales into weights (fold.c), products
-// side by side (here), pairs of columns that are turned (turn.c), the order of axes (layout.c).
+// side by side (here), pairs of columns that are turned (rotary.c), the order of axes (axis_order.c).
 //
 // Products of one left operand with constants (queries, keys and values of an attention) become one, of the constants put
 // side by side, and slices of its result: the left operand is read once, and there are fewer launches. The constants are put
@@ -29,7 +29,7 @@ static bool mergeable(const Rewrite *r, const Node *n) {
 }
 
 // In f16, is the product, with whatever is added to it, multiplied by what is no number and the same for all its rows, or for all of it? That stays in
-// its epilogue, since what is stored without such a scale may be out of range (range.c). Numbers come along (part_scales.c).
+// its epilogue, since what is stored without such a scale may be out of range (range.c). Numbers come along (column_scales.c).
 static bool scaled_by_column(const Merge *m, const Node *n) {
     const Graph *g = m->r->g;
     GNum v;
@@ -235,7 +235,7 @@ static Node *in_bundles(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return all != NULL && all->kind == G_concat && all->nsrc < n->nsrc ? in_bundles(r, NULL, all, all->src) : all;
 }
 
-static void bundle_concats(Graph *g) {
+static void limit_concat_operands(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, in_bundles, NULL);
 }
@@ -243,12 +243,12 @@ static void bundle_concats(Graph *g) {
 // Required: what the writer of programs, or fusion, has no form for otherwise. The others make programs faster.
 #define PASS(run, required) {run, #run, required}
 static const struct { void (*run)(Graph *); const char *name; bool required; } passes[] = {
-    PASS(select_branches, true),  PASS(drop_empty, true),      PASS(fold_numbers, false),   PASS(integer_products, false),
-    PASS(count_constants, true),  PASS(plain_scans, true),     PASS(hoist_factors, false),  PASS(fold_scales, false),
-    PASS(join_steps, false),      PASS(sum_products, false),   PASS(merge_products, false), PASS(join_alike, false),
-    PASS(turn_columns, false),    PASS(scale_parts, false),   PASS(part_gates, false),         PASS(join_groups, false),    PASS(share_heads, false),
-    PASS(order_axes, false),      PASS(unfold_windows, false), PASS(unshuffle_pixels, false), PASS(order_sums, false),
-    PASS(order_results, false),   PASS(bundle_concats, true),  PASS(views_into_steps, false),
+    PASS(select_branches, true),  PASS(drop_empty, true),      PASS(fold_constants, false),   PASS(integer_products, false),
+    PASS(constants_to_indices, true),  PASS(canonicalise_scans, true),     PASS(hoist_factors, false),  PASS(fold_scales, false),
+    PASS(merge_unrolled_steps, false),      PASS(reduce_before_product, false),   PASS(merge_products, false), PASS(merge_twin_operands, false),
+    PASS(rotary_columns, false),    PASS(scale_column_ranges, false),   PASS(split_gate_columns, false),         PASS(merge_small_groups, false),    PASS(merge_shared_heads, false),
+    PASS(choose_axis_order, false),      PASS(unfold_windows, false), PASS(unshuffle_pixels, false), PASS(order_reduction_axes, false),
+    PASS(transpose_before_concat, false),   PASS(limit_concat_operands, true),  PASS(views_into_bodies, false),
 };
 #undef PASS
 enum { PASSES = sizeof passes / sizeof *passes };

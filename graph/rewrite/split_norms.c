@@ -397,7 +397,7 @@ static void take_sums(Norms *s, const Node *n, int steps) {
     for (uint32_t i = 0; i < n->nsrc && (n->kind == G_ew || n->kind == G_view || n->kind == G_cast) && !s->product[n->id]; i++) take_sums(s, n->src[i], steps - 1);
 }
 
-void norms_apart(Graph *g) {
+void split_norms(Graph *g) {
     Norms s = {0};
     Linear v;
     Ix at[G_MAX_RANK];

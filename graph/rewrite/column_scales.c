@@ -132,7 +132,7 @@ static Node *put(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return p->scale[n->id] ? g_ew2(r->g, EW_mul, rewrite_node(r->g, n, src), p->scale[n->id]) : NULL;
 }
 
-void scale_parts(Graph *g) {
+void scale_column_ranges(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Parts p = {&r, arena_alloc(g->arena, (r.n + 1) * sizeof *p.users), NEW_N(g->arena, Node *, r.n), NEW_N(g->arena, bool, r.n)};

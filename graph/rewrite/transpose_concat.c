@@ -54,7 +54,7 @@ static Node *in_order(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return g_concat(g, axis, part, (int)whole->nsrc);
 }
 
-void order_results(Graph *g) {
+void transpose_before_concat(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     bool *result = NEW_N(g->arena, bool, r.n);

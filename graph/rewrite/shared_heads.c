@@ -64,7 +64,7 @@ static Node *shared(Rewrite *rewrite, void *pass, Node *n, Node *const *src) {
     return NULL;
 }
 
-void share_heads(Graph *g) {
+void merge_shared_heads(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, shared, NULL);
 }

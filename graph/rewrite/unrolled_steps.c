@@ -289,7 +289,7 @@ static void split_pairs(Graph *g) {
     if (any) rewrite_all(&r, halves, split);
 }
 
-void join_steps(Graph *g) {
+void merge_unrolled_steps(Graph *g) {
     enum { MOST = 256 };
     Nodes refused = {0};
     split_pairs(g);

@@ -67,7 +67,7 @@ static Node *joined(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return y ? g_view(g, y, n->rank, n->shape, coord, NULL, g_int(0)) : NULL;
 }
 
-void join_groups(Graph *g) {
+void merge_small_groups(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, joined, NULL);
 }

@@ -1,4 +1,4 @@
-// What the two files of rotary embeddings share: turn.c says what they do.
+// What the two files of rotary embeddings share: rotary.c says what they do.
 #ifndef TK_GRAPH_TURN_H
 #define TK_GRAPH_TURN_H
 
@@ -52,7 +52,7 @@ static inline bool turn_computes(const Node *n) {
 }
 static inline int  turn_rows(const Pairing *p) { return p->product->contract.nm; }
 
-// turn_half.c
+// rotary_half.c
 bool  turn_make_halves(Turn *t, Pairing *p);                  // the two products
 // the function for the columns of one half. NULL: it reads others
 Node *turn_half(Turn *t, const Pairing *p, const Turned *f, int half);

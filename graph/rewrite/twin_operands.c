@@ -3,7 +3,7 @@
 //     q = turned(x[:, h, :])         h in 0 .. 32           qk = turned(x[:, h, :])     h in 0 .. 40
 //     k = turned(x[:, h + 32, :])    h in 0 .. 8       ->   q = qk[0 .. 32], k = qk[32 .. 40]
 //
-// Queries and keys with a rotary embedding are such: slices of one product (simplify.c), with the same sines and
+// Queries and keys with a rotary embedding are such: slices of one product (merge_products.c), with the same sines and
 // cosines. The two are compared from the operands down; where they read, the places of one must be those of the other,
 // moved along the axis in which they lie side by side.
 
@@ -107,7 +107,7 @@ static Node *taken(Rewrite *r, void *pass, Node *n, Node *const *src) {
                         n->shape[p->of->axis]);
 }
 
-void join_alike(Graph *g) {
+void merge_twin_operands(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Part *part = NEW_N(g->arena, Part, r.n);

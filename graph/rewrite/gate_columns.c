@@ -208,7 +208,7 @@ static Node *read_part(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return g_view(g, part(m, n->src[0], c.axis, c.product, c.part), n->rank, n->shape, coord, NULL, g_int(0));
 }
 
-void part_gates(Graph *g) {
+void split_gate_columns(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Gates m = {.r = &r,

@@ -1,11 +1,11 @@
-// A function of paired columns, written down for one half of them (turn.c).
+// A function of paired columns, written down for one half of them (rotary.c).
 //
 // The function is walked from its end to the product, with the coordinates at which each value is needed in terms of
 // one half's columns. What the product is in, is made again at those places; there a concatenation along the columns is
 // one of its parts. Of what it is not in (tables of angles), only as much is made again as has concatenations that
 // vanish in the same way: cos(concat(a, a)) is cos(a) for both halves.
 
-#include "graph/rewrite/turn.h"
+#include "graph/rewrite/rotary.h"
 
 // Where something is computed: at the product's rows, heads, blocks in a head, columns in half a block. What is for
 // some of the heads and blocks only is computed for others as well, and not taken there: `head` and `block` stay within

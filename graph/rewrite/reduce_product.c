@@ -364,7 +364,7 @@ static Node *sum_of(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return y && s.product ? g_name(r->g, g_ew2f(r->g, EW_mul, y, count), n->name) : NULL;
 }
 
-void sum_products(Graph *g) {
+void reduce_before_product(Graph *g) {
     Rewrite r;
     if (rewrite_begin(&r, g)) rewrite_all(&r, sum_of, NULL);
 }

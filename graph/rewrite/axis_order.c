@@ -583,14 +583,14 @@ static Node *ordered_sum(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return n->kind == G_contract && !r->constant[n->id] ? product(pass, n, src) : NULL;
 }
 
-void order_sums(Graph *g) {
+void order_reduction_axes(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Layout l = {.r = &r};
     rewrite_all(&r, ordered_sum, &l);
 }
 
-void order_axes(Graph *g) {
+void choose_axis_order(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Layout l = {.r = &r};
