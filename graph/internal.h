@@ -17,7 +17,9 @@ struct GTables {
     const char *error;
     int      prove_depth;
     struct { Ix e; int depth; bool yes; } *proved;           // what was tried last, by hash: a proof stands, a failure where as little may be tried
-    bool     simplified;
+    struct GraphPasses *passes;                              // how its passes are watched (graph_passes.h), or NULL
+    int      number;                                         // .. among all graphs that are
+    bool     simplified, ended;                              // ended: the last pass that was asked for has run
     bool     narrow;                                         // .. will be of 16-bit operands (rewrite/narrow.c)
     uint8_t  narrow_to;                                      // .. of that Elem, where it is narrow
     bool     tf32;                                           // products of f32 are single ones of tf32

@@ -24,8 +24,7 @@ typedef struct Graph Graph;
 void  graph_free(Graph *g);
 void  graph_print(Buf *to, const Graph *g);                              // what outputs reach, one line each
 
-void        graph_simplify(Graph *g);                                    // rewrites that make fewer kernels (rewrite/merge_products.c); once
-const char *graph_rewrite_name(int i);                                   // of those, in order; NULL behind the last
+void  graph_simplify(Graph *g);                                          // the rewrites (graph_passes.h); once
 
 int         graph_input_count(const Graph *g);
 const char *graph_input_name(const Graph *g, int i);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/graph_passes.h"
 #include "graph/write/write.h"
 #include "lang/shown.h"
 #include "runtime/internal.h"
@@ -101,7 +102,7 @@ bool model_run_args(const char *path, RunArg *args, int nargs, const ModelOption
     return ok;
 }
 
-typedef enum Print { PRINT_GRAPH, PRINT_PROGRAM, PRINT_FUSION } Print;
+typedef enum Print { PRINT_GRAPH, PRINT_PROGRAM, PRINT_FUSION, PRINT_AFTER } Print;
 
 static bool print_fusion(Graph *g, const OnnxImport *how, Buf *out, Buf *err) {
     GTensor *in = heap_alloc(sizeof *in * (size_t)(graph_input_count(g) + 1));
@@ -118,10 +119,13 @@ static bool print_model(const char *path, RunArg *args, int nargs, const ModelOp
     ModelCall b;
     bool ok = model_open(path, args, nargs, &b, err);
     OnnxImport how = model_import(&b, &opt->import);
+    const char *after = how.passes ? how.passes->after : NULL;
+    if (after) what = strcmp(after, "fuse") == 0 ? PRINT_FUSION : PRINT_AFTER;
     how.kernels = what != PRINT_GRAPH;
     Graph *g = ok ? onnx_import(b.m, &how, err) : NULL;
     const char *base = strrchr(path, '/');
     if (g != NULL && what == PRINT_GRAPH) graph_print(out, g);
+    else if (g != NULL && what == PRINT_AFTER) ok = graph_print_after(g, out, err);
     else if (g != NULL)
         ok = what == PRINT_PROGRAM ? graph_write(g, base != NULL ? base + 1 : path, out, err)
                                    : print_fusion(g, &how, out, err);

@@ -13,6 +13,7 @@
 // on the inputs that are given, and on these times powers of two from 2^-60 to 2^60: a factor that was moved past the
 // rounding to f16, or past a product, leaves f16's range (or f32's) there where the model as written stays within it. The
 // difference is taken relative to the largest element of the output.
+#include "graph/graph_passes.h"
 #include "runtime/internal.h"
 #include "runtime/model.h"
 
@@ -101,7 +102,7 @@ static bool fine_with(Rewrites *r, int n, const GTensor *was, Buf *how) {
     Buf *err = r->err;
     bool fine = g && onnx_run_graph(r->m, g, &r->how, is, r->err);
     r->err = how;
-    for (int k = 0; k < r->outputs && fine; k++) fine = same(r, graph_rewrite_name(n - 1), k, &is[k], &was[k]);
+    for (int k = 0; k < r->outputs && fine; k++) fine = same(r, graph_pass_info(n)->name, k, &is[k], &was[k]);
     r->err = err;
     drop(r, is);
     heap_free(is);
@@ -123,7 +124,7 @@ static bool compare_all(Rewrites *r) {
     if (!g) return false;
     GTensor *was = heap_alloc(sizeof *was * (size_t)(r->outputs + 1));
     int n = 0;
-    while (graph_rewrite_name(n)) n++;
+    for (int i = 0; i < graph_pass_count; i++) n += graph_pass_rewrites(i);
     Buf how = {0};
     bool fine = onnx_run_graph(r->m, g, &r->how, was, r->err) && fine_with(r, n, was, &how);
     if (!fine) find_guilty(r, n, was, &how);

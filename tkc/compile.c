@@ -1,6 +1,7 @@
 // A file from the command line to checked kernels.
 #include "tkc/compile.h"
 
+#include "graph/graph_passes.h"
 #include "runtime/artifact.h"
 #include "sema/graph.h"
 
@@ -8,16 +9,28 @@
 
 #include "tkc/values.h"
 
-static bool pass_exists(const char *name) {
-    const char *names[128] = {"build"};                      // what the passes start from
-    int n = 1;
-    for (int i = 0; i < pass_count && n < 128; i++) names[n++] = pass_info(i)->name;
+// --after names a pass of these; `import` and `build` are what they start from.
+static bool names_pass(const char *name, const char *const *names, int n) {
     for (int i = 0; i < n; i++)
         if (strcmp(names[i], name) == 0) return true;
     const char *near = nearest(name, names, n);
     if (near != NULL) wrong_use("--after: there is no pass `%s`; did you mean `%s`?", name, near);
     else wrong_use("--after: there is no pass `%s`: tkc --passes lists them", name);
     return false;
+}
+
+static bool pass_exists(const char *name) {
+    const char *names[128] = {"build"};
+    int n = 1;
+    for (int i = 0; i < pass_count && n < 128; i++) names[n++] = pass_info(i)->name;
+    return names_pass(name, names, n);
+}
+
+bool graph_pass_exists(const char *name) {
+    const char *names[128];
+    int n = 0;
+    for (int i = 0; i < graph_pass_count && n < 128; i++) names[n++] = graph_pass_info(i)->name;
+    return names_pass(name, names, n);
 }
 
 bool verifies_values(const Options *opt) { return opt->verify != NULL && strcmp(opt->verify, "values") == 0; }

@@ -6,6 +6,7 @@
 #include "tkc/tkc.h"
 
 bool verifies_values(const Options *opt);      // --verify=values
+bool graph_pass_exists(const char *name);      // --after of a model; false: reported
 // DONE, or reported. The target stays NULL when --arch is not given.
 int compile_options(const Options *opt, CompileOptions *out);
 // The only operand, as a file; NULL: reported, *status says how.

@@ -6,40 +6,18 @@
 // Each kernel of the file is specialised with what --set says of it; those that are lowered go into one
 // module. The PTX opens with what a launcher must know: values, dimensions, guards, parameters.
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include "lang/c_text.h"
+#include "graph/graph_passes.h"
 #include "lang/shown.h"
 #include "runtime/artifact.h"
 #include "runtime/cuda_link.h"
 #include "runtime/tk_run.h"
 #include "runtime/tune.h"
+#include "tkc/clock.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
 #include "tkc/values.h"
-
-// ---- --time --------------------------------------------------------------------------------------
-
-typedef struct Clock { double start, last; Buf rows; } Clock;
-
-static void clock_row(void *ctx, const char *stage, double ms) {
-    buf_printf(&((Clock *)ctx)->rows, "%-16s %9.3f ms\n", stage, ms);
-}
-
-static void lap(Clock *c, const char *stage) {
-    double now = now_ms();
-    clock_row(c, stage, now - c->last);
-    c->last = now;
-}
-
-static void clock_print(Clock *c) {
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    clock_row(c, "total", now_ms() - c->start);
-    c_fprintf(stderr, "%s%-16s %9.1f MiB\n", c->rows.p, "peak memory", (double)use.ru_maxrss / 1024);
-    buf_free(&c->rows);
-}
 
 // ---- one compilation -----------------------------------------------------------------------------
 
@@ -100,7 +78,7 @@ static int instantiate(Job *j, SemaFile *file) {
     }
     sema_check_imported(file);
     sema_check_names(file);
-    lap(&j->clock, "check");
+    clock_lap(&j->clock, "check");
     return report_diags(j->s, j->opt) && j->n == n ? DONE : FAILED;
 }
 
@@ -113,7 +91,7 @@ static int build(Job *j) {
         }
         j->fn[i]->chosen = j->choice[i].why;
     }
-    lap(&j->clock, "build");
+    clock_lap(&j->clock, "build");
     return DONE;
 }
 
@@ -126,7 +104,7 @@ static int lower(Job *j) {
         if (!lowered && diag_errors(j->s) == 0) fail("%s: kernel `%s` cannot be lowered", j->path, j->kernel[i]->name->s);
         ok &= lowered;
     }
-    lap(&j->clock, "passes");
+    clock_lap(&j->clock, "passes");
     return report_diags(j->s, j->opt) && ok ? DONE : FAILED;
 }
 
@@ -164,7 +142,7 @@ static void ptx_head(Job *j, Buf *out) {
 static int emit_code(Job *j, Buf *llvm, Buf *ptx) {
     Buf text = {0};
     bool ok = lower_emit(j->s, j->fn, j->n, &j->compile, llvm, ptx != NULL ? &text : NULL);
-    lap(&j->clock, "code");
+    clock_lap(&j->clock, "code");
     ok = report_diags(j->s, j->opt) && ok;
     if (ok && ptx != NULL) {
         ptx_head(j, ptx);
@@ -184,7 +162,7 @@ static int emit_cubin(Job *j) {
         if (log.n > 0) put_shown(stderr, log.p, log.n);
         status = fail("%s: %s", j->path, err.p);
     }
-    lap(&j->clock, "ptxas");
+    clock_lap(&j->clock, "ptxas");
     buf_free(&ptx), buf_free(&log), buf_free(&err);
     return status;
 }
@@ -339,7 +317,7 @@ static int emit_plan(Job *j, SemaFile *file) {
 
 static int emit_kernels(Job *j, Node *tree) {
     SemaFile *file = sema_file(j->s, tree);
-    lap(&j->clock, "names");
+    clock_lap(&j->clock, "names");
     if (!report_diags(j->s, j->opt)) return FAILED;
     if (j->opt->list) return list_kernels(j, file), DONE;
     sema_check_graphs(file);
@@ -364,13 +342,13 @@ static int emit_file(Job *j) {
     int status = DONE;
     const Source *src = open_source(j->s, j->opt, &status);
     if (src == NULL) return status;
-    lap(&j->clock, "read");
+    clock_lap(&j->clock, "read");
     if (j->stage == ST_tokens) {
         tokens_print(j->s, src, &j->out);
         return report_diags(j->s, j->opt) ? DONE : FAILED;
     }
     Node *tree = parse_file(j->s, src);
-    lap(&j->clock, "parse");
+    clock_lap(&j->clock, "parse");
     if (j->stage != ST_ast) return emit_kernels(j, tree);
     ast_print(j->s, tree, &j->out);                          // of a broken file too: it shows how the parser recovered
     return report_diags(j->s, j->opt) ? DONE : FAILED;
@@ -378,11 +356,16 @@ static int emit_file(Job *j) {
 
 static int print_passes(void) {
     Buf out = {0};
-    buf_puts(&out, "");
+    buf_puts(&out, "kernels, tile IR:\n");
     for (int i = 0; i < pass_count; i++) {
         const PassInfo *p = pass_info(i);
         buf_printf(&out, "%2d  %-10s level %d -> %d  %s%s\n", i + 1, p->name, p->from_level, p->to_level, p->meaning,
                    pass_required(i) ? " (required)" : "");
+    }
+    buf_puts(&out, "\nmodels, graph IR:\n");
+    for (int i = 1; i < graph_pass_count; i++) {
+        const GraphPassInfo *p = graph_pass_info(i);
+        buf_printf(&out, "%2d  %-23s  %-12s  %s%s\n", i, p->name, p->phase, p->meaning, p->required ? " (required)" : "");
     }
     bool ok = output_write(NULL, out.p, out.n);
     buf_free(&out);
@@ -413,8 +396,7 @@ int main_emit(const Options *opt) {
         return wrong_use("there is no command `%s`; a file is compiled by its name alone: `tkc %s`", opt->operands.at[0], opt->operands.at[1]);
     if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
     static Job j;                                            // large, and there is one
-    j = (Job){.opt = opt, .stage = stage_of(opt), .clock = {.start = now_ms()}};
-    j.clock.last = j.clock.start;
+    j = (Job){.opt = opt, .stage = stage_of(opt), .clock = clock_started()};
     j.path = opt->operands.n > 0 ? opt->operands.at[0] : "";
     int status = compile_options(opt, &j.compile);
     if (status != DONE) return status;

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include "graph/ix/ix.h"
+#include "graph/graph_passes.h"
 #include "lang/c_text.h"
 #include "runtime/model.h"
+#include "tkc/clock.h"
 #include "tkc/compile.h"
 #include "tkc/tkc.h"
 
@@ -68,6 +70,7 @@ static int read_args(const Options *opt, Args *a) {
 
 // a: NULL where nothing can be fixed
 static OnnxImport import_asked(const Options *opt, const Args *a) {
+    static GraphPasses verified = {.verify = true};
     return (OnnxImport){.random_weights = opt->random_weights,
                         .fixed = a != NULL ? a->fixed : NULL,
                         .nfixed = a != NULL ? a->nfixed : 0,
@@ -75,6 +78,7 @@ static OnnxImport import_asked(const Options *opt, const Args *a) {
                         .dtype_io = opt->dtype_io,
                         .tf32 = tf32(opt),
                         .unoptimised = opt->opt != NULL && strcmp(opt->opt, "none") == 0,
+                        .passes = opt->verify != NULL ? &verified : NULL,
                         .donate = opt->donate};
 }
 
@@ -97,11 +101,23 @@ static int with_model(const Options *opt, ModelAct *act, void *call) {
     return status;
 }
 
-static int emit_graph(const Options *opt, Args *a, void *call, Buf *err) {
-    (void)call;
+// What of --after, --dump-dir, --verify and --time is for the passes over the graph.
+typedef struct Watch { GraphPasses passes; Clock clock; double *ms; } Watch;
+
+static void print_times(Watch *w) {
+    double passes = 0;
+    for (int i = 1; i < graph_pass_count; i++) passes += w->ms[i];
+    clock_row(&w->clock, "read, import, write", now_ms() - w->clock.start - passes);
+    for (int i = 1; i < graph_pass_count; i++) clock_row(&w->clock, graph_pass_info(i)->name, w->ms[i]);
+    clock_print(&w->clock);
+}
+
+static int emit_graph(const Options *opt, Args *a, void *watch, Buf *err) {
+    Watch *w = watch;
     Buf text = {0};
     ModelOptions how = {.import = import_asked(opt, a)};
-    const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : "tk";
+    how.import.passes = &w->passes;
+    const char *path = opt->operands.at[0], *stage = opt->emit != NULL ? opt->emit : opt->after != NULL ? "graph" : "tk";
     bool ok = strcmp(stage, "graph") == 0
                   ? model_print_graph(path, a->at, a->n, &how, &text, err)
                   : model_print_program(path, a->at, a->n, &how, strcmp(stage, "fusion") == 0, &text, err);
@@ -113,9 +129,18 @@ static int emit_graph(const Options *opt, Args *a, void *call, Buf *err) {
 int emit_model(const Options *opt) {
     if (opt->operands.n > 1) return wrong_use("one file at a time: `%s` is the second", opt->operands.at[1]);
     const char *stage = opt->emit != NULL ? opt->emit : "tk";
-    if (strcmp(stage, "graph") != 0 && strcmp(stage, "tk") != 0 && strcmp(stage, "fusion") != 0)
+    bool graph = strcmp(stage, "graph") == 0;
+    if (!graph && strcmp(stage, "tk") != 0 && strcmp(stage, "fusion") != 0)
         return wrong_use("of a model there are --emit=tk, --emit=graph and --emit=fusion");
-    return with_model(opt, emit_graph, NULL);
+    if (opt->after != NULL && !graph_pass_exists(opt->after)) return USAGE;
+    if (opt->after != NULL && opt->emit != NULL && !graph) return wrong_use("--after ends with the graph: --emit=graph writes it, not `%s`", stage);
+    if (opt->dump_dir != NULL && !make_folder(opt->dump_dir)) return FAILED;
+    Watch w = {.passes = {.verify = opt->verify != NULL, .after = opt->after, .dump_dir = opt->dump_dir}, .clock = clock_started()};
+    w.ms = w.passes.ms = heap_alloc(sizeof *w.ms * (size_t)graph_pass_count);
+    int status = with_model(opt, emit_graph, &w);
+    if (opt->time) print_times(&w);
+    heap_free(w.ms);
+    return status;
 }
 
 typedef struct RunCall {

@@ -36,15 +36,15 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
     X('l', line_info, FLAG,   "",                                                          C_EMIT, \
       "line numbers of the source in the PTX") \
     X(0,   after,     TEXT,   "PASS",                                                      C_EMIT, \
-      "stop after this pass of the tile IR") \
+      "stop after this pass of the tile IR, or of a model's graph") \
     X(0,   dump_dir,  TEXT,   "FOLDER",                                                    C_EMIT, \
-      "write the tile IR after each pass there, as NN-pass.tir") \
+      "write the tile IR after each pass there, as KERNEL.NN-PASS.tir; of a model its graph, as MODEL.NN-PASS.graph") \
     X(0,   passes,    FLAG,   "",                                                          C_EMIT, \
       "list the passes and end") \
     X(0,   list,      FLAG,   "",                                                          C_EMIT, \
       "list the file's kernels and end") \
     X(0,   verify,    MAYBE,  "ir|values",                                                 C_COMPILES | C_ONNX, \
-      "check the tile IR after each pass; values: also evaluate it on the arguments of each launch, and on small integers, " \
+      "check the tile IR, or a model's graph, after each pass; values: also evaluate it on the arguments of each launch, and on small integers, " \
       "and say which pass changes a result; of a model, which rewrite of its graph") \
     X(0,   time,      FLAG,   "",                                                          C_EMIT | C_RUN | C_TEST, \
       "a row of milliseconds for each stage (tests: for each test; run: of graphs and models, up to the results), on standard error") \

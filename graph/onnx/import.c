@@ -10,6 +10,7 @@
 #include "graph/fuse/fuse.h"
 #include "lang/c_text.h"
 #include "graph/rewrite/loops.h"
+#include "graph/graph_passes.h"
 #include "graph/rewrite/narrow.h"
 #include "graph/stages.h"
 #include "graph/onnx/internal.h"
@@ -784,6 +785,7 @@ static bool finish(Graph *g, const OnnxImport *how) {
     if (how->tf32) g_set_tf32(g);
     if (how->unoptimised) g_set_unoptimised(g);
     if (how->rewrites) g_set_rewrites(g, how->rewrites - 1);
+    if (how->passes) graph_set_passes(g, how->passes);
     return how->dtype == EL_none || graph_narrow(g, how->dtype, how->dtype_io);
 }
 

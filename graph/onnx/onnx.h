@@ -32,6 +32,7 @@ typedef struct OnnxImport {
     bool tf32;                         // products of f32 are single ones of tf32, on devices that have those
     bool unoptimised;                  // the program is to share no optional rewrite with the usual one (g_set_unoptimised)
     int  rewrites;                     // 1 + how many of the optional rewrites run (g_set_rewrites); 0: all
+    struct GraphPasses *passes;        // how passes are watched (graph/graph_passes.h), or NULL
     bool donate;                       // results take over the memory of inputs where they can (graph_donate); not on `ref`
     bool kernels;                      // a program is wanted: loops whose trips follow from what is given are written out
     bool random_weights;               // initializers whose file of external data is missing get random values

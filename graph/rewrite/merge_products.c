@@ -1,6 +1,3 @@
-// Rewrites before fusion: constants that count, factors of products (algebra.c), scales into weights (fold.c), products
-// side by side (here), pairs of columns that are turned (rotary.c), the order of axes (axis_order.c).
-//
 // Products of one left operand with constants (queries, keys and values of an attention) become one, of the constants put
 // side by side, and slices of its result: the left operand is read once, and there are fewer launches. The constants are put
 // side by side when the weights are loaded. Left alone are products whose results meet element by element, which are one
@@ -169,7 +166,7 @@ static Node *slice_of_all(Rewrite *r, void *pass, Node *n, Node *const *src) {
     return part ? slice_of_sum(m, y, n, part) : g_take_range(g, y, n->rank - 1, m->start[n->id], 1, n->shape[n->rank - 1]);
 }
 
-static void merge_products(Graph *g) {
+void merge_products(Graph *g) {
     Rewrite r;
     if (!rewrite_begin(&r, g)) return;
     Merge m = {&r,
@@ -201,64 +198,4 @@ static void merge_products(Graph *g) {
         if (count > 1) side_by_side(&m, part, count);
     }
     rewrite_all(&r, slice_of_all, &m);
-}
-
-// ---- many operands ----------------------------------------------------------------------------------------------------
-
-// a kernel has at most 48 parameters, and its text a branch for each
-enum { MOST_SIDE_BY_SIDE = 32 };
-
-static int tensors_of(const Node *n) {                         // that an operand is read from, as far as movement goes
-    while (n->kind == G_view || n->kind == G_cast) n = n->src[0];
-    return n->kind == G_gather ? (int)n->nsrc : 1;
-}
-
-// What too many values make side by side is made of such that few enough make.
-static Node *in_bundles(Rewrite *r, void *pass, Node *n, Node *const *src) {
-    (void)pass;
-    Graph *g = r->g;
-    if (n->kind != G_concat || n->nsrc <= MOST_SIDE_BY_SIDE / 2) return NULL;
-    Node **bundle = NEW_N(g->arena, Node *, n->nsrc);
-    int bundles = 0, reads = 0;
-    uint32_t first = 0;
-    for (uint32_t i = 0; i <= n->nsrc; i++) {
-        int more = i < n->nsrc ? tensors_of(src[i]) : MOST_SIDE_BY_SIDE;
-        if (reads + more > MOST_SIDE_BY_SIDE && i > first) {
-            bundle[bundles++] = i - first > 1 ? g_concat(g, n->concat.axis, src + first, (int)(i - first)) : src[first];
-            first = i;
-            reads = 0;
-        }
-        reads += more;
-    }
-    if (bundles <= MOST_SIDE_BY_SIDE) return bundles > 1 ? g_concat(g, n->concat.axis, bundle, bundles) : bundle[0];
-    Node *all = g_concat(g, n->concat.axis, bundle, bundles);
-    return all != NULL && all->kind == G_concat && all->nsrc < n->nsrc ? in_bundles(r, NULL, all, all->src) : all;
-}
-
-static void limit_concat_operands(Graph *g) {
-    Rewrite r;
-    if (rewrite_begin(&r, g)) rewrite_all(&r, in_bundles, NULL);
-}
-
-// Required: what the writer of programs, or fusion, has no form for otherwise. The others make programs faster.
-#define PASS(run, required) {run, #run, required}
-static const struct { void (*run)(Graph *); const char *name; bool required; } passes[] = {
-    PASS(select_branches, true),  PASS(drop_empty, true),      PASS(fold_constants, false),   PASS(integer_products, false),
-    PASS(constants_to_indices, true),  PASS(canonicalise_scans, true),     PASS(hoist_factors, false),  PASS(fold_scales, false),
-    PASS(merge_unrolled_steps, false),      PASS(reduce_before_product, false),   PASS(merge_products, false), PASS(merge_twin_operands, false),
-    PASS(rotary_columns, false),    PASS(scale_column_ranges, false),   PASS(split_gate_columns, false),         PASS(merge_small_groups, false),    PASS(merge_shared_heads, false),
-    PASS(choose_axis_order, false),      PASS(unfold_windows, false), PASS(unshuffle_pixels, false), PASS(order_reduction_axes, false),
-    PASS(transpose_before_concat, false),   PASS(limit_concat_operands, true),  PASS(views_into_bodies, false),
-};
-#undef PASS
-enum { PASSES = sizeof passes / sizeof *passes };
-
-const char *graph_rewrite_name(int i) { return i < PASSES ? passes[i].name : NULL; }
-
-void graph_simplify(Graph *g) {
-    if (g->tables->simplified) return;
-    g->tables->simplified = true;
-    int optional = g->tables->unoptimised ? 0 : g->tables->rewrites ? g->tables->rewrites - 1 : PASSES;
-    for (int i = 0; i < PASSES && !g_failed(g); i++)
-        if (passes[i].required || i < optional) passes[i].run(g);
 }

@@ -262,18 +262,28 @@ static bool narrow_bodies(Graph *g, Elem to) {
     return true;
 }
 
-bool graph_narrow(Graph *g, Elem to, bool io) {
+static void narrow(Graph *g, Elem to, bool io) {
     Narrow w;
-    g->tables->narrow = true;
-    g->tables->narrow_to = (uint8_t)to;
-    if (!narrow_bodies(g, to)) return false;
-    graph_simplify(g);
-    if (!begin(&w, g, to, io)) return false;
+    if (!begin(&w, g, to, io)) return;
     rewrite_all(&w.r, io ? with_input : replaced, &w);
     if (io && !g_failed(g)) narrow_outputs(&w);
     int rounds = g->tables->unoptimised ? 0 : ROUNDS;                  // there every value is in memory: in f32, so that none is rounded more often
     for (int round = 0; round < rounds && !g_failed(g) && find_kept(&w, g, to, io); round++)
         rewrite_all(&w.r, replaced_and_kept, &w);
-    if (!g_failed(g) && !g->tables->unoptimised) split_norms(g);
+}
+
+bool graph_narrow(Graph *g, Elem to, bool io) {
+    g->tables->narrow = true;
+    g->tables->narrow_to = (uint8_t)to;
+    if (!narrow_bodies(g, to)) return false;
+    graph_simplify(g);
+    if (g_failed(g) || graph_passes_ended(g)) return !g_failed(g);
+    double started = graph_pass_started();
+    narrow(g, to, io);
+    graph_pass_ended(g, "narrow", started, NULL);
+    if (g_failed(g) || graph_passes_ended(g) || g->tables->unoptimised) return !g_failed(g);
+    started = graph_pass_started();
+    split_norms(g);
+    graph_pass_ended(g, "split_norms", started, NULL);
     return !g_failed(g);
 }

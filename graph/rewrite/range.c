@@ -51,13 +51,34 @@ static double bound(Graph *g, const Node *x, int *left);
 
 static double number_of(const GNum *v) { return fabs(v->is_int ? (double)v->i : v->f); }
 
+// Finite floats without their sign are ordered as their bits are: the bits of the largest below `end`, those of an infinity.
+#define LARGEST_BITS(width) \
+    static uint##width##_t largest_bits##width(const void *at, size_t n, uint##width##_t end) { \
+        uint##width##_t most = 0, bits; \
+        for (size_t i = 0; i < n; i++) { \
+            memcpy(&bits, (const char *)at + i * sizeof bits, sizeof bits);     /* in a file they may lie anywhere */ \
+            bits &= (uint##width##_t)(UINT##width##_MAX >> 1); \
+            most = bits < end && bits > most ? bits : most; \
+        } \
+        return most; \
+    }
+LARGEST_BITS(16)
+LARGEST_BITS(32)
+
+static double of_bits(const Node *x, const void *bits) {
+    GNum v = g_num_load(bits, (Elem)x->elem);
+    return number_of(&v);
+}
+
 static double of_data(const Node *x) {
-    size_t wide = (size_t)elem_bytes((Elem)x->elem);
+    size_t wide = (size_t)elem_bytes((Elem)x->elem), n = x->c.bytes / wide;
     double most = 0;
-    if (!x->c.data || x->c.bytes / wide > MOST_READ) return INFINITY;
-    for (size_t at = 0; at + wide <= x->c.bytes; at += wide) {
-        GNum v = g_num_load((const char *)x->c.data + at, (Elem)x->elem);
-        double m = number_of(&v);
+    if (!x->c.data || n > MOST_READ) return INFINITY;
+    if (x->elem == EL_f32) return of_bits(x, &(uint32_t){largest_bits32(x->c.data, n, 0x7f800000)});
+    if (x->elem == EL_f16 || x->elem == EL_bf16)
+        return of_bits(x, &(uint16_t){largest_bits16(x->c.data, n, x->elem == EL_f16 ? 0x7c00 : 0x7f80)});
+    for (size_t i = 0; i < n; i++) {
+        double m = of_bits(x, (const char *)x->c.data + i * wide);
         if (m > most && m - m == 0) most = m;
     }
     return most;

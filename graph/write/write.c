@@ -7,6 +7,7 @@
 #include "graph/write/write.h"
 #include "lang/c_text.h"
 
+#include "graph/rewrite/rewrite.h"
 #include "graph/stages.h"
 #include "graph/write/program.h"
 
@@ -627,11 +628,26 @@ static bool write_with(Graph *g, const Fusion *f, const char *weights, bool *num
     return ok;
 }
 
+// The rewrites and fusion. NULL: the graph failed, or --after ended the passes before it was fused.
+static const Fusion *fused(Graph *g, const GTensor *in) {
+    const GraphPasses *how = g->tables->passes;
+    graph_simplify(g);
+    if (graph_passes_ended(g)) return NULL;
+    bool dumps = how && how->dump_dir;
+    Unfused before = dumps ? graph_unfused(g, in) : (Unfused){0};
+    double started = graph_pass_started();
+    const Fusion *f = graph_fuse(g);
+    Buf text = {0};
+    if (f && dumps) fusion_print(&text, g, f, &before, in);
+    graph_pass_ended(g, "fuse", started, &text);
+    buf_free(&text);
+    return f && !g_failed(g) ? f : NULL;
+}
+
 static bool write_graph(Graph *g, const char *weights, Text *to, Buf *err) {
     bool again = true, ok = false, numbers = false;
     Steps steps = {0};
-    graph_simplify(g);
-    const Fusion *f = graph_fuse(g);
+    const Fusion *f = fused(g, NULL);
     while (f && again) ok = write_with(g, f, weights, &numbers, &steps, &again, to);
     g_at(g, NULL);
     if (!ok) buf_puts(err, g_failed(g) ? g_failed(g) : "the graph cannot be written");
@@ -701,8 +717,7 @@ bool graph_write(Graph *g, const char *weights, Buf *to, Buf *err) {
 
 static bool fusion_of(Graph *g, const GTensor *in, Buf *to, Buf *err) {
     Unfused before = graph_unfused(g, in);
-    graph_simplify(g);
-    const Fusion *f = graph_fuse(g);
+    const Fusion *f = fused(g, in);
     if (f) fusion_print(to, g, f, &before, in);
     else buf_puts(err, g_failed(g));
     return f != NULL;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "graph/fuse/fuse.h"
+#include "graph/graph_passes.h"
 #include "graph/ref/ref.h"
 #include "graph/stages.h"
 #include "graph/write/write.h"
@@ -24,6 +25,7 @@ static void networks_stay_the_same(void **unused) {
         Graph *g = network_new(seed);
         GTensor x = network_input(g);
         network_run(g, &x, before);
+        graph_set_passes(g, &(GraphPasses){.verify = true});
         graph_simplify(g);
         if (g_failed(g)) fail_msg("network %d, rewritten: %s", seed, g_failed(g));
         network_run(g, &x, after);
