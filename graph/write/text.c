@@ -66,6 +66,8 @@ const char *k_operand(Kernel *k, KScope *s, KExpr *e, int outer) {
     return prec < outer ? arena_printf(k->arena, "(%s)", t) : t;
 }
 
+// As few digits as an f32 wants. Of a float of 16 bits and fewer, all: it holds a literal exactly, or the literal
+// makes an f32 of what it meets.
 static void put_num(Buf *to, GNum v, Elem elem) {
     if (v.is_int) {
         if (elem == EL_u64) buf_printf(to, "%" PRIu64, (uint64_t)v.i);
@@ -77,10 +79,11 @@ static void put_num(Buf *to, GNum v, Elem elem) {
     else if (isinf(v.f)) buf_puts(to, v.f < 0 ? "-inf" : "inf");
     else {
         char t[64];
+        bool f32_will_do = elem != EL_f64 && !elem_is_storage(elem);
         for (int digits = 6; digits <= 17; digits++) {
             c_snprintf(t, sizeof t, "%.*g", digits, v.f);
             double same = c_strtod(t, NULL);
-            if (same == v.f || (elem != EL_f64 && ((float)same == (float)v.f || digits >= 9))) break;
+            if (same == v.f || (f32_will_do && ((float)same == (float)v.f || digits >= 9))) break;
         }
         buf_puts(to, t);
         if (!strpbrk(t, ".e")) buf_puts(to, ".0");

@@ -603,6 +603,25 @@ def places(m):
 
 
 @case
+def literals(m):
+    """Numbers of 16 bits that meet what is stored in 16 bits: chosen, the greater and the less; few have a short decimal form."""
+    def bf16(v):
+        bits = np.asarray(v, np.float32).view(np.uint32).astype(np.uint64)
+        return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+    def f16(v): return np.asarray(v, np.float16).astype(np.float32)
+    x = m.rng.standard_normal((5, 40)).astype("float32")
+    m.input("x", ["N", 40], x)
+    for name, to, rounded in (("f16", 10, f16), ("bf16", 16, bf16)):
+        h, low = m.node("Cast", "x", to=to), rounded(x)
+        for i, number in enumerate((0.1, -1 / 3, -60000.0, 6.1e-5, 3.0, -1e9 if to == 16 else 65504.0, 2.7e-30 if to == 16 else 1e-7)):
+            c, v = m.node("Cast", m.const(np.float32(number)), to=to), rounded(np.float32(number))
+            less = m.node("Less", h, c)
+            for op, inputs, known in (("Where", (less, c, h), np.where(low < v, v, low)), ("Max", (h, c), np.maximum(low, v)), ("Min", (c, h), np.minimum(low, v))):
+                known = known.astype(np.float16) if to == 10 else (known.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+                m.output(m.node(op, *inputs, out=f"{name}_{op}_{i}"), to, known)
+
+
+@case
 def once(m):
     """Operands made once, of weights, by what has several results: TopK's values, places and both, along either axis, a step's last state, a split, a pool's places."""
     def ints(*v): return m.const(np.array(v))

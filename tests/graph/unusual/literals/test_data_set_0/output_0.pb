@@ -1,0 +1,2 @@
+(
+Bf16_Where_0Jˆ5“:I5f.>;$7f.¦8Õ5µ4f.`8f.f.f.Ê8f.f.f.f.f.f.-=<f.f.f.f.Ö2ô2<@f.f.@,9N9f.f.\1ú.f.f.f.f.f.f.f.f.À8!;"5f.Ú9f.	;f.Q;f.f.f.f.]4f.f.c2f.‰3:f.4æ<f.f.:4+;f.f.f.f.4:22f.f.;p9f.f.!77;4f.f.9<f.f.f.f.S5f.æ:f.Z9à< 6f.f.?f.f.ž0f.Ñ:f.f.f.ƒ7f.T9>f.f.ï8Af.f.¶8f.f.f.B8f.r4f.f.f.f.f.f.f.Ô=f.f.8f.f.Í6…4f.«:f.f.f.f.‚>f.1f.f.2;f.f.i3š9O9ä?±2f.f.f.ö.f.‘1f.£:f.f.9E=ã7(1f.¾A;f.f.f.f.e1f.è<²;f.f.f.p<a1c8f.

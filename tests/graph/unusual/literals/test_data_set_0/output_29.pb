@@ -1,0 +1,2 @@
+(B
+bf16_Min_2Jêj«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«j«

@@ -1,0 +1,2 @@
+(
+B	f16_Min_1JUµUµUµ6½UµUµL¸UµUµUµUµUµä¹Uµ··UµUµUµAºUµUµUµUµUµlÁŽ¿UµÁ¶UµUµUµs¼¶UµUµUµ¸˜¾UµUµé¼w¹Uµ»UµUµUµ¸UµUµUµŒºUµ¸UµJ¼UµUµÿ¼UµUµUµÜ»n¼Uµx·UµUµ˜¾UµUµUµ}ºUµUµUµ†µí½Uµ"·UµUµ†¾È¼UµUµ¹UµUµUµUµUµUµUµUµ€ÀUµUµ´½Uµ6¹UµUµUµUµUµ»¾UµUµ‚¹UµUµUµUµUµ·¹Uµ#¼UµUµ¾ïÀUµUµ¼½Uµºº¸’µUµ|¶UµUµÂºUµš»Uµ¼_¼UµUµUµUµ¼¶UµUµUµ£¼Uµ¹¸9¼4»@¶Uµ´¼UµGÀUµUµUµ	¹UµUµUµUµUµ½¸UµUµUµUµUµ¯¾Uµ™¸±¼UµUµUµUµu»UµUµ¼=ºUµ8¾UµX·UµUµlÁUµx¾UµUµUµC¼
