@@ -70,9 +70,11 @@ static bool draw_heads(Model *m, Heads *h) {
         if (h->length.at[r] > longest) longest = h->length.at[r];
         if (h->batched && h->x.dim[0].at[r] > b) b = h->x.dim[0].at[r];
     }
-    if (h->n == 0 && c.at[0] * h->size > 2500) h->size = 8;
-    while (h->n > 1 && (c.at[0] * width_of(h) > 2500 || b * h->n * longest * longest > 20000)) h->n--;
-    return dim_known(c) && c.at[0] * width_of(h) <= 2500 && b * longest * longest <= 20000 && h->x.most < 10;
+    if (h->n == 0 && c.at[0] * h->size > weights_limit(m)) h->size = 8;
+    while (h->n > 1 && (c.at[0] * width_of(h) > weights_limit(m) || b * h->n * longest * longest > 20000))
+        h->n--;
+    return dim_known(c) && c.at[0] * width_of(h) <= weights_limit(m) && b * longest * longest <= 20000 &&
+           h->x.most < 10;
 }
 
 static int result_of(Model *m, const Heads *h) {

@@ -18,7 +18,8 @@ static bool gated(Model *m) {
     if (a < 0) return false;
     Value x = m->value[a], y = x;
     int64_t c = x.dim[x.rank - 1].at[0], h = PICK(&m->d, widths), out = chance(&m->d, 50) ? c : draw_size(m);
-    if (!dim_known(x.dim[x.rank - 1]) || c * h > 2500 || h * out > 2500 || x.most > 30 || x.most < 1e-2)
+    if (!dim_known(x.dim[x.rank - 1]) || c * h > weights_limit(m) || h * out > weights_limit(m) ||
+        x.most > 30 || x.most < 1e-2)
         return false;
     y.dim[y.rank - 1] = dim_of(out), y.most = x.most * x.most + 1;
     int v = value_add(m, &y);
@@ -50,7 +51,8 @@ static bool residual(Model *m) {
     if (a < 0) return false;
     Value x = m->value[a], y = x;
     int64_t c = x.dim[x.rank - 1].at[0], h = draw_size(m);
-    if (!dim_known(x.dim[x.rank - 1]) || c * h > 2500 || x.most > 100 || x.most < 1e-2) return false;
+    if (!dim_known(x.dim[x.rank - 1]) || c * h > weights_limit(m) || x.most > 100 || x.most < 1e-2)
+        return false;
     double sum;
     y.most = 2 * x.most;
     int s = value_add(m, &y), v = value_add(m, &y), w = const_weights(m, 1, &c, 1, &sum),
@@ -155,8 +157,9 @@ static bool decoder(Model *m) {
     d.shared = chance(&m->d, 50) ? d.heads : d.heads % 2 == 0 ? d.heads / 2 : 1;
     int64_t s = x.dim[1].at[0], past = chance(&m->d, 40) ? 1 + (int64_t)roll(&m->d, 20) : 0, most = s;
     for (int r = 0; r < m->runs; r++) most = x.dim[1].at[r] > most ? x.dim[1].at[r] : most;
-    while (d.heads * d.size * d.width > 2500 && d.size > 2) d.size = d.size / 4 * 2 > 2 ? d.size / 4 * 2 : 2;
-    if (!dim_known(x.dim[2]) || d.heads * d.size * d.width > 2500 || x.most > 10 ||
+    while (d.heads * d.size * d.width > weights_limit(m) && d.size > 2)
+        d.size = d.size / 4 * 2 > 2 ? d.size / 4 * 2 : 2;
+    if (!dim_known(x.dim[2]) || d.heads * d.size * d.width > weights_limit(m) || x.most > 10 ||
         x.dim[0].at[0] * d.heads * most * (most + past) > 20000)
         return false;
     if (past && !(dim_known(x.dim[0]) && x.dim[0].at[0] == 1)) return false;

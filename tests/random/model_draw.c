@@ -1,6 +1,9 @@
 // Random models: inputs, values, constants, and the choice of operators.
 #include "tests/random/model_draw.h"
 
+#include "lang/c_text.h"
+#include "runtime/tensor.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,7 +31,12 @@ int64_t dim_least(const Model *m, Dim a) {
     return n;
 }
 
-int64_t draw_size(Model *m) { return PICK(&m->d, sizes); }
+int64_t draw_size(Model *m) {
+    static const int64_t wide[] = {32, 64, 64, 80, 96, 128, 128};
+    return m->wide ? PICK(&m->d, wide) : PICK(&m->d, sizes);
+}
+
+int64_t weights_limit(const Model *m) { return m->wide ? 17000 : 4100; }
 
 int64_t count_of(const Value *v, int run) {
     int64_t n = 1;
@@ -203,7 +211,7 @@ static void draw_input(Model *m, const Dim *named) {
     if (m->inputs && chance(&m->d, 40))
         memcpy(v.dim, m->input[0].dim, sizeof v.dim), v.rank = m->input[0].rank;
     for (int i = 0; i < v.rank; i++) // small enough for an emulator
-        while (most_count(m, &v) > 6000 && dim_known(v.dim[i]) && v.dim[i].at[0] > 1)
+        while (most_count(m, &v) > (m->wide ? 17000 : 6000) && dim_known(v.dim[i]) && v.dim[i].at[0] > 1)
             v.dim[i] = dim_of(v.dim[i].at[0] / 2);
     int at = m->n++;
     snprintf(v.name, sizeof v.name, "x%d", m->inputs);
@@ -215,9 +223,9 @@ static void draw_input(Model *m, const Dim *named) {
     buf_puts(&m->head, "\n");
 }
 
-static const StepRow *const tables[] = {product_steps, attention_steps, window_steps,
-                                        move_steps,    element_steps,   norm_steps,
-                                        quant_steps,   control_steps,   block_steps};
+static const StepRow *const tables[] = {product_steps, attention_steps, window_steps, move_steps,
+                                        element_steps, norm_steps,      quant_steps,  control_steps,
+                                        block_steps,   indexed_steps};
 
 static int weight_of(const Model *m, const StepRow *s, bool body) {
     return body && !s->body ? 0 : m->exact ? s->exact : s->loose;
@@ -251,7 +259,10 @@ void model_draw(uint64_t seed, Model *m) {
     m->opset = PICK(&m->d, opsets);
     m->exact = chance(&m->d, 45);
     m->special = m->dtype == EL_none && chance(&m->d, 20);
-    m->images = chance(&m->d, 30);
+    m->native = m->dtype != EL_none && chance(&m->d, 35);
+    m->tf32 = m->dtype == EL_none && !m->special && chance(&m->d, 25);
+    m->wide = m->dtype != EL_none && chance(&m->d, 20);
+    m->images = !m->wide && chance(&m->d, 30);
     if (chance(&m->d, 40)) m->runs = RUNS;
     Dim named[2];
     draw_name(m, &named[0], 'N'), draw_name(m, &named[1], 'S');
@@ -264,9 +275,49 @@ void model_draw(uint64_t seed, Model *m) {
     }
 }
 
-void model_text(Model *m, bool all, Buf *text) {
+// ---- its text
+// -------------------------------------------------------------------------------------------------------
+
+// A line of the f32 model in the model's own type: constants are bits there, and casts go to that type.
+static void put_native(const Model *m, const char *line, size_t n, Buf *text) {
+    const char *type = m->dtype == EL_f16 ? "f16" : "bf16", *end = line + n, *at = line, *f32;
+    while ((f32 = strstr(at, " f32")) && f32 < end) {
+        buf_add(text, at, (size_t)(f32 - at));
+        buf_printf(text, " %s", type);
+        at = f32 + 4;
+    }
+    const char *colon =
+        strncmp(line, "const ", 6) == 0 && at > line ? memchr(at, ':', (size_t)(end - at)) : NULL;
+    const char *cast = strncmp(line, "Cast ", 5) == 0 ? strstr(at, " to=1\n") : NULL;
+    if (colon) {
+        buf_add(text, at, (size_t)(colon + 1 - at));
+        for (char *p = (char *)(uintptr_t)(colon + 1), *next; p < end - 1; p = next) {
+            uint16_t bits = 0;
+            elem_set(m->dtype, &bits, 0, c_strtod(p, &next));
+            buf_printf(text, " %u", bits);
+        }
+        buf_puts(text, "\n");
+    } else if (cast && cast < end) {
+        buf_add(text, at, (size_t)(cast - at));
+        buf_printf(text, " to=%d\n", m->dtype == EL_f16 ? 10 : 16);
+    } else buf_add(text, at, (size_t)(end - at));
+}
+
+static void put_lines(const Model *m, const Buf *from, bool native, Buf *text) {
+    for (const char *p = from->p, *end; p && *p; p = end) {
+        end = strchr(p, '\n') + 1;
+        if (native && strncmp(p, "const scales", 12) != 0) put_native(m, p, (size_t)(end - p), text);
+        else buf_add(text, p, (size_t)(end - p));
+    }
+}
+
+void model_text(Model *m, bool all, bool native, Buf *text) {
     Draw d = m->d;
-    buf_printf(text, "opset %d\n%s%s", m->opset, m->head.p, m->nodes.p);
+    buf_printf(text, "opset %d\n", m->opset);
+    native = native && m->native;
+    put_lines(m, &m->head, native, text), put_lines(m, &m->nodes, native, text);
+    const char *type = !native ? "f32" : m->dtype == EL_f16 ? "f16" : "bf16";
     for (int v = m->inputs; v < m->n; v++)
-        if (chance(&d, 15) || all || v == m->n - 1) buf_printf(text, "output %s f32 any\n", m->value[v].name);
+        if (chance(&d, 15) || all || v == m->n - 1)
+            buf_printf(text, "output %s %s any\n", m->value[v].name, type);
 }

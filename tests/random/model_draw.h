@@ -39,21 +39,25 @@ typedef struct Model {
     int body;             // how many bodies of loops and branches are around what is drawn
     int runs, opset;
     Elem dtype;          // of --dtype; EL_none: f32
+    bool native;         // its values are of dtype in the file, too
+    bool tf32;           // products are of tf32
+    bool wide;           // sizes that tiles of a product divide
     bool exact, special; // special: NaN and infinities among the inputs
     bool images;         // inputs are pictures
     Value input[INPUTS];
 } Model;
 
 void model_draw(uint64_t seed, Model *m); // values, head, nodes
-// The text: outputs are some values, or all of them. Frees head and nodes.
-void model_text(Model *m, bool all, Buf *text);
+// The text: outputs are some values, or all of them. native: a native model in its own type, else in f32.
+void model_text(Model *m, bool all, bool native, Buf *text);
 
 // ---- what the files of operators share (model_draw.c)
 
 Dim dim_of(int64_t n);
 Dim dim_add(Dim a, Dim b);
 bool dim_same(Dim a, Dim b);
-bool dim_known(Dim a); // a number, not a name
+int64_t weights_limit(const Model *m); // no matrix of weights has more elements
+bool dim_known(Dim a);                 // a number, not a name
 int64_t dim_least(const Model *m, Dim a);
 int64_t draw_size(Model *m);
 int64_t count_of(const Value *v, int run);
@@ -86,6 +90,6 @@ void draw_steps(Model *m, int n); // .. of all tables
 void draw_body(Model *m, int n);  // .. those that keep shapes
 
 extern const StepRow product_steps[], attention_steps[], window_steps[], move_steps[], element_steps[],
-    norm_steps[], quant_steps[], control_steps[], block_steps[];
+    norm_steps[], quant_steps[], control_steps[], block_steps[], indexed_steps[];
 
 #endif

@@ -183,7 +183,8 @@ static bool reduce(Model *m) {
     }
     int v = value_add(m, &y);
     if (v < 0) return false;
-    if (m->exact && op == 0 && (over & (over - 1) || m->runs > 1 || m->dtype != EL_none)) no_product(m, &x);
+    if (m->exact && op == 0 && (over & (over - 1) || m->runs > 1 || m->dtype != EL_none || m->tf32))
+        no_product(m, &x);
     if (op == 0 || m->opset >= 18)
         model_put(m, "%s %s w%d -> %s keepdims=%d\n", ops[op], x.name, const_ints(m, n, axes),
                   m->value[v].name, keep);
@@ -221,6 +222,7 @@ static bool cum_sum(Model *m) {
     int64_t n = 1;
     for (int r = 0; r < m->runs; r++) n = y.dim[axis].at[r] > n ? y.dim[axis].at[r] : n;
     y.most *= (double)n;
+    if (m->native && m->exact) return false; // each of its sums is rounded
     if (y.most > (m->exact ? ldexp(1, 23 + y.grain) : m->dtype == EL_f16 ? 1e4 : 1e30)) return false;
     int v = value_add(m, &y);
     if (v < 0) return false;

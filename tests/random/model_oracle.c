@@ -29,7 +29,9 @@ typedef struct Noise {
     double unit, least;
 } Noise;
 
-static double unit_of(Elem e) { return e == EL_bf16 ? 0x1p-8 : e == EL_f16 ? 0x1p-11 : 0x1p-21; }
+static double unit_of(const Model *m) {
+    return m->dtype == EL_bf16 ? 0x1p-8 : m->dtype == EL_f16 ? 0x1p-11 : m->tf32 ? 0x1p-10 : 0x1p-21;
+}
 static double least_of(Elem e) { return e == EL_f16 ? 0x1p-25 : 0x1p-126; }
 
 static void disturb(Noise *noise, float *x, size_t n) {
@@ -75,13 +77,17 @@ bool inputs_make(const Model *m, uint64_t seed, int run, Inputs *to) {
             if (chance(&d, 40)) x[roll(&d, (uint32_t)n)] = -INFINITY;
         }
         snprintf(to->name[i], sizeof to->name[0], "x%d", i);
+        if (!g_tensor_convert(t, m->native ? m->dtype : EL_f32, &to->own[i])) return false;
+        g_tensor_free(t);
+        if (!g_tensor_convert(&to->own[i], EL_f32, t)) return false;
         to->given[i] = (OnnxGiven){to->name[i], t};
+        to->typed[i] = (OnnxGiven){to->name[i], &to->own[i]};
     }
     return true;
 }
 
 void inputs_free(Inputs *x) {
-    for (int i = 0; i < x->n; i++) g_tensor_free(&x->in[i]);
+    for (int i = 0; i < x->n; i++) g_tensor_free(&x->in[i]), g_tensor_free(&x->own[i]);
 }
 
 // ---- the interpreter
@@ -141,7 +147,7 @@ bool expected_make(const Model *m, const Buf *bytes, const Inputs *in, Expected 
         }
     for (int i = 0; i < DISTURBED && !m->exact; i++) {
         GTensor out[VALUES] = {0};
-        Noise noise = {{(uint64_t)i * 7919 + 5}, unit_of(m->dtype), least_of(m->dtype)};
+        Noise noise = {{(uint64_t)i * 7919 + 5}, unit_of(m), least_of(m->dtype)};
         if (!run_ref(bytes, in, &noise, out, NULL, err)) return false;
         for (int k = 0; k < to->n; k++) measure(&to->value[k], &out[k], &to->off[k]), g_tensor_free(&out[k]);
     }
@@ -166,8 +172,7 @@ bool expected_agree(const Model *m, const Expected *x, const char *name, const G
     for (int i = 0; i < want->rank && same; i++) same = got->shape[i] == want->shape[i];
     if (!same) return buf_printf(err, "%s: another type or shape", name), false;
     if (FACTOR * x->off[at] > 0.1 * largest(want)) return true;
-    double unit = m->exact ? 0 : unit_of(m->dtype),
-           off = FACTOR * x->off[at] + (m->exact ? 0 : least_of(m->dtype));
+    double unit = m->exact ? 0 : unit_of(m), off = FACTOR * x->off[at] + (m->exact ? 0 : least_of(m->dtype));
     for (size_t i = 0; i < want->bytes / 4; i++) {
         double a = (double)((float *)want->data)[i], b = (double)((float *)got->data)[i];
         bool both = !isfinite(a) && !isfinite(b) &&

@@ -16,8 +16,8 @@ typedef struct Expected {
 } Expected;
 
 typedef struct Inputs {
-    GTensor in[INPUTS];
-    OnnxGiven given[INPUTS];
+    GTensor in[INPUTS], own[INPUTS]; // in f32; in the model's type
+    OnnxGiven given[INPUTS], typed[INPUTS];
     char name[INPUTS][8];
     int n;
 } Inputs;

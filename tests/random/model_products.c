@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_WEIGHTS = 5000 };
-
 static Value widened(const Value *x, int64_t columns, double sum) {
     Value y = *x;
     y.dim[y.rank - 1] = dim_of(columns);
@@ -31,9 +29,9 @@ static bool with_weights(Model *m) {
     Value x = m->value[a];
     Dim k = x.dim[x.rank - 1];
     int64_t c = draw_size(m), shape[3] = {x.dim[0].at[0], k.at[0], c};
-    if (!dim_known(k) || shape[1] * c > MOST_WEIGHTS) return false;
+    if (!dim_known(k) || shape[1] * c > weights_limit(m)) return false;
     bool batched = !m->special && x.rank == 3 && dim_known(x.dim[0]) &&
-                   shape[0] * shape[1] * c < MOST_WEIGHTS && chance(&m->d, 15);
+                   shape[0] * shape[1] * c < weights_limit(m) && chance(&m->d, 15);
     double sum;
     int w =
         batched ? const_weights(m, 3, shape, k.at[0], &sum) : const_weights(m, 2, shape + 1, k.at[0], &sum);
@@ -54,8 +52,8 @@ static bool gemm(Model *m) {
     Dim k = x.dim[across ? 0 : 1], rows = x.dim[across ? 1 : 0];
     double sum, shift = 0, alpha = m->exact ? (chance(&m->d, 50) ? 1 : 2) : (chance(&m->d, 60) ? 1 : 0.5);
     int64_t c = draw_size(m), shape[2] = {turned ? c : k.at[0], turned ? k.at[0] : c}, of[2] = {1, c};
-    if (!dim_known(k) || k.at[0] * c > MOST_WEIGHTS) return false;
-    int w = const_weights(m, 2, shape, k.at[0], &sum), rank = (int)roll(&m->d, 3);
+    if (!dim_known(k) || k.at[0] * c > weights_limit(m)) return false;
+    int w = const_weights(m, 2, shape, k.at[0], &sum), rank = m->native && m->exact ? 0 : (int)roll(&m->d, 3);
     int bias = rank ? const_weights(m, rank, rank == 1 ? &c : of, 1, &shift) : -1;
     Value like = widened(&x, c, sum * alpha);
     like.dim[0] = rows;
@@ -172,7 +170,7 @@ static bool recurrent(Model *m) {
     int64_t h = PICK(&m->d, hidden), d = way == 2 ? 2 : 1, g = cells[k].gates * h, columns = x.dim[2].at[0];
     int64_t trips = 0;
     for (int r = 0; r < m->runs; r++) trips = x.dim[0].at[r] > trips ? x.dim[0].at[r] : trips;
-    if (!dim_known(x.dim[2]) || g * d * columns > MOST_WEIGHTS || trips > 9 || x.most > 100) return false;
+    if (!dim_known(x.dim[2]) || g * d * columns > weights_limit(m) || trips > 9 || x.most > 100) return false;
     double sum;
     int w = const_weights(m, 3, (int64_t[]){d, g, columns}, columns, &sum),
         r = const_weights(m, 3, (int64_t[]){d, g, h}, h, &sum);

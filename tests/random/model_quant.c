@@ -33,7 +33,7 @@ static Value from_bytes(const Value *x, const Bytes *b) {
 
 static bool there_and_back(Model *m) {
     int a = pick(m, 1, 4), t = m->names++;
-    if (a < 0 || m->special) return false;
+    if (a < 0 || m->special || m->native) return false;
     Value x = m->value[a];
     Bytes b = draw_bytes(m, &x);
     Value y = from_bytes(&x, &b);
@@ -49,10 +49,10 @@ static bool there_and_back(Model *m) {
 // Weights of bytes with a scale for each column, or one for all.
 static bool weights_of_bytes(Model *m) {
     int a = pick(m, 2, 3), t = m->names++;
-    if (a < 0) return false;
+    if (a < 0 || m->native) return false;
     Value x = m->value[a], y = x;
     int64_t k = x.dim[x.rank - 1].at[0], c = draw_size(m);
-    if (!dim_known(x.dim[x.rank - 1]) || k * c > 4000) return false;
+    if (!dim_known(x.dim[x.rank - 1]) || k * c > weights_limit(m)) return false;
     int bytes = m->consts++,
         shift = m->exact ? -(int)roll(&m->d, 2) : -(int)lround(log2(sqrt((double)k))) - 6,
         most = m->exact ? 2 : 127;
@@ -78,11 +78,11 @@ static bool weights_of_bytes(Model *m) {
 // Bytes times bytes: MatMulInteger and its result as floats, or QLinearMatMul and back.
 static bool products_of_bytes(Model *m) {
     int a = pick(m, 2, 3), t = m->names++;
-    if (a < 0 || m->special) return false;
+    if (a < 0 || m->special || m->native) return false;
     Value x = m->value[a], y = x;
     int64_t k = x.dim[x.rank - 1].at[0], c = draw_size(m);
     Bytes b = draw_bytes(m, &x), of = {.u = false, .zero = 0}, to = {.u = chance(&m->d, 50), .zero = 3};
-    if (!dim_known(x.dim[x.rank - 1]) || k * c > 4000) return false;
+    if (!dim_known(x.dim[x.rank - 1]) || k * c > weights_limit(m)) return false;
     int w = m->consts++, s = const_scalar(m, ldexp(1, b.shift)), z = zero_of(m, &b), zw = zero_of(m, &of);
     bool whole = chance(&m->d, 50);
     buf_printf(&m->head, "const w%d i8 %lld %lld :", w, (long long)k, (long long)c);

@@ -74,6 +74,9 @@ static int64_t draw_groups(Model *m, int64_t channels) {
     return g == 1000 ? channels : g;
 }
 
+// In an exact model of a narrow type, the sum may be rounded before the bias is added.
+static bool with_bias(Model *m) { return chance(&m->d, 60) && !(m->native && m->exact); }
+
 static bool conv(Model *m) {
     static const int each[] = {1, 2, 3, 4, 5, 8}, whole[] = {1, 3, 4, 7, 8, 12, 16, 17, 32, 33};
     Value x;
@@ -84,10 +87,10 @@ static bool conv(Model *m) {
             o = g > 1 ? g * per : PICK(&m->d, whole);
     int64_t taps = w.kernel[0] * (w.n > 1 ? w.kernel[1] : 1), shape[4] = {o, c / g, w.kernel[0], w.kernel[1]};
     Value y = x;
-    if (o * (c / g) * taps > 4000 || !slid(m, &w, false, &x, &y)) return false;
+    if (o * (c / g) * taps > weights_limit(m) || !slid(m, &w, false, &x, &y)) return false;
     double sum, shift = 0;
     int k = const_weights(m, x.rank, shape, c / g * taps, &sum),
-        b = chance(&m->d, 60) ? const_weights(m, 1, &o, 1, &shift) : -1;
+        b = with_bias(m) ? const_weights(m, 1, &o, 1, &shift) : -1;
     y.dim[1] = dim_of(o);
     y.most = x.most * sum + shift;
     if (b >= 0 && y.grain > 0) y.grain = 0;
@@ -112,7 +115,7 @@ static bool conv_transpose(Model *m) {
     int64_t c = x.dim[1].at[0], g = draw_groups(m, c), per = PICK(&m->d, each), o = g * per, extra[2] = {0};
     int64_t taps = w.kernel[0] * (w.n > 1 ? w.kernel[1] : 1), shape[4] = {c, per, w.kernel[0], w.kernel[1]};
     Value y = x;
-    if (c * per * taps > 4000) return false;
+    if (c * per * taps > weights_limit(m)) return false;
     for (int i = 0; i < w.n; i++) {
         if (w.stride[i] > 1 && chance(&m->d, 40)) extra[i] = 1;
         for (int r = 0; r < RUNS; r++)
@@ -122,7 +125,7 @@ static bool conv_transpose(Model *m) {
     }
     double sum, shift = 0;
     int k = const_weights(m, x.rank, shape, c / g * taps, &sum),
-        b = chance(&m->d, 60) ? const_weights(m, 1, &o, 1, &shift) : -1;
+        b = with_bias(m) ? const_weights(m, 1, &o, 1, &shift) : -1;
     y.dim[1] = dim_of(o);
     y.most = x.most * sum + shift;
     if (b >= 0 && y.grain > 0) y.grain = 0;
@@ -205,10 +208,10 @@ static bool enlarged(Model *m) {
     }
     int v = value_add(m, &y);
     if (v < 0) return false;
-    buf_printf(&m->head, "const w%d f32 %d : 1 1%s %d\n", m->consts, x.rank,
+    buf_printf(&m->head, "const scales%d f32 %d : 1 1%s %d\n", m->consts, x.rank,
                x.rank == 4 ? (k == 2 ? " 2" : " 3") : "", k);
     model_put(m,
-              "Resize %s _ w%d -> %s mode=\"nearest\" coordinate_transformation_mode=\"asymmetric\" "
+              "Resize %s _ scales%d -> %s mode=\"nearest\" coordinate_transformation_mode=\"asymmetric\" "
               "nearest_mode=\"floor\"\n",
               x.name, m->consts++, m->value[v].name);
     return true;
