@@ -54,6 +54,39 @@ void test_told(Runner *r, const TestRun *run, const char *name, const char *with
     fflush(r->to);
 }
 
+// ---- tests that the defaults leave as they are -----------------------------------------------------
+
+static bool same_compiled(Runtime *rt, const TStep *a, const TStep *b) {
+    Buf err = {0};
+    const Compiled *x = runtime_compile(rt, a->kernel, &a->schedule, &err);
+    bool same = x && x == runtime_compile(rt, b->kernel, &b->schedule, &err);
+    buf_free(&err);
+    return same;
+}
+
+// Neither launches anything but the other's kernels, or references. Graphs are not looked into.
+static bool same_launches(Runtime *rt, const TTest *a, const TTest *b) {
+    bool same = a->nsteps == b->nsteps;
+    for (int i = 0; same && i < a->nsteps; i++) {
+        const TStep *x = &a->steps[i], *y = &b->steps[i];
+        same = x->kind == y->kind && x->kind != STEP_graph;
+        if (same && x->kind == STEP_launch && !x->reference) same = same_compiled(rt, x, y);
+    }
+    return same;
+}
+
+// The test with what is chosen for it runs the same programs.
+static bool chosen_alike(Runner *r, Runtime *rt, SemaFile *file, int number, const TTest *t) {
+    const RuntimeOptions *opt = &r->opt->run;
+    int said = diag_count(runtime_session(rt));
+    runtime_asks(rt, &opt->compile.schedule, opt->set, opt->nset, false);
+    const TTest *chosen = sema_test(file, number);
+    runtime_asks(rt, &opt->compile.schedule, opt->set, opt->nset, true);
+    bool alike = chosen && same_launches(rt, t, chosen);
+    diag_forget(runtime_session(rt), said);
+    return alike;
+}
+
 static void run_one(Runner *r, Runtime *rt, const char *path, const TTest *t) {
     Buf name = {0};
     TestRun run = {.rt = rt, .test = t};
@@ -89,7 +122,11 @@ static void run_file(Runner *r, const char *path) {
     sema_check(file);                                                  // what no test launches, too
     int n = sema_tests(file, &tests), all = sema_test_count(file), errors = show_diags(r, s);
     if (errors) { print_shown(r->to, "FAIL  %s: %d error%s\n", path, errors, errors == 1 ? "" : "s"); r->counts->failed++; }
-    for (int i = 0; i < n && !r->opt->all_schedules; i++) run_one(r, rt, path, tests[i]);
+    bool only_new = r->opt->run.defaults && r->opt->only_new && n == all;
+    for (int i = 0; i < n && !r->opt->all_schedules; i++) {
+        if (only_new && chosen_alike(r, rt, file, i, tests[i])) r->counts->skipped++;
+        else run_one(r, rt, path, tests[i]);
+    }
     runtime_free(rt);
     session_free(s);
     for (int i = 0; i < all && !errors && r->opt->all_schedules; i++) test_schedules(r, path, i);

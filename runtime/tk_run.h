@@ -187,6 +187,7 @@ typedef struct TestOptions {
     const char    *filter;             // only tests whose "file: name" holds this; NULL: all
     bool           all_schedules;      // each test with all schedules instead of the chosen one alone
     int            most;               // .. of which as many at most; 0: all
+    bool           only_new;           // with run.defaults: tests whose launches are others than those chosen
     bool           verbose;            // a line for each test that passes, too
     DiagStyle      diag_style;
     bool           color;

@@ -111,8 +111,8 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
       "what --rtol is relative to: the element expected, or the largest of its output (default: element)") \
     X(0,   twice,     FLAG,   "",                                                          C_TEST, \
       "run each kernel again with other junk where nothing may be read, on emu in another order of warps too; results must be equal to the bit") \
-    X(0,   defaults,  FLAG,   "",                                                          C_TEST, \
-      "choose nothing: launches have the defaults, as where they are compiled for unknown sizes") \
+    X(0,   defaults,  MAYBE,  "all|new",                                                   C_TEST, \
+      "choose nothing: launches have the defaults, as where they are compiled for unknown sizes; new: only tests that have others without it") \
     X(0,   all_schedules, FLAG, "",                                                        C_TEST, \
       "run each test with every schedule that its launches can have: each word alone, rows of tune items, and random combinations, drawn by --seed") \
     X('v', verbose,   FLAG,   "",                                                          C_TEST | C_ONNX | C_DIFF | C_REDUCE, \
