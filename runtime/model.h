@@ -64,7 +64,7 @@ typedef struct ModelOptions {
 // ---- verify_rewrites.c
 
 // --verify=values for a model and what is given for its inputs. False: err says which rewrite changes a result, or what failed.
-bool verify_rewrites(OnnxModel *m, const OnnxImport *how, Buf *err);
+bool verify_rewrites(OnnxModel *m, OnnxImport *how, Buf *err);
 
 // ---- model_program.c
 

@@ -1,6 +1,6 @@
 # Recorded data: `tkc check-onnx FOLDER`, of which only what is known to fail may fail.
 #
-#     cmake -DTKC=.. -DFOLDER=.. -DPASS=867 [-DKNOWN=known.txt] [-DDEVICE=ref] ["-DOPTIONS=.. .."] [-DDTYPE=bf16 [-DATOL=..]] -P check_onnx.cmake
+#     cmake -DTKC=.. -DFOLDER=.. -DPASS=867 [-DKNOWN=known.txt] [-DDEVICE=ref] ["-DOPTIONS=.. .."] [-DVERIFY=ON] [-DDTYPE=bf16 [-DATOL=..]] -P check_onnx.cmake
 #
 # PASS: how many pass, at least. KNOWN: lines `NAME  why`, the names of folders; one that passes after all is an error, too.
 cmake_minimum_required(VERSION 3.25)
@@ -12,6 +12,9 @@ if(NOT DEVICE)
     set(DEVICE ref)                                      # the interpreter
 endif()
 separate_arguments(OPTIONS)                              # by spaces: a list would come here as arguments of its own
+if(VERIFY AND DEVICE STREQUAL ref)
+    list(APPEND OPTIONS --verify=values)                 # what each rewrite does to the outputs (verify_rewrites.c)
+endif()
 if(DTYPE AND ATOL)
     list(APPEND OPTIONS --dtype=${DTYPE} --rtol=${ATOL} --atol=${ATOL})
 elseif(DTYPE)
