@@ -184,7 +184,7 @@ void junk_lanes(Eval *e, const Type *t, void *data, int64_t from, int64_t n, uin
     uint64_t seed = mix(e->opt->junk + UINT64_C(0x9e3779b97f4a7c15));
     unsigned char **junk = &e->junk[t->ptr ? EL_COUNT : t->elem];
     if (!*junk) {
-        *junk = NEW_N(e->arena, unsigned char, JUNK * size);
+        *junk = heap_alloc((size_t)(JUNK * size));             // not of the arena, which operations reset
         junk_make(t, seed, *junk);
     }
     int64_t at = (int64_t)((mix(seed + salt * 31) + (uint64_t)from) % JUNK);
@@ -605,6 +605,7 @@ static void free_everything(Eval *e) {
         }
     for (int i = 0; i < MAX_PARAMS; i++) heap_free(e->touched[i]);
     heap_free(e->carried);
+    for (int i = 0; i <= EL_COUNT; i++) heap_free(e->junk[i]);
     arena_free(e->arena);
 }
 
