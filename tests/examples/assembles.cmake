@@ -1,5 +1,19 @@
 # FILE compiles for ARCH with no other option, ptxas takes the PTX, nothing spills (at most SPILLS bytes of a kernel, where
 # that is given and ARCH has no wgmma), and no wgmma is serialized.
+# LIKE: a target that is tested, too; where it has the same PTX, that was assembled there.
+function(code_for arch var)
+    execute_process(COMMAND ${TKC} ${FILE} --arch=${arch} OUTPUT_VARIABLE ptx RESULT_VARIABLE status)
+    string(REGEX REPLACE "(^//|\n//|\n\\.version|\n\\.target)[^\n]*" "" ptx "${ptx}")
+    set(${var} "${status}:${ptx}" PARENT_SCOPE)
+endfunction()
+if(LIKE)
+    code_for(${ARCH} code)
+    code_for(${LIKE} other)
+    if(code STREQUAL other AND code MATCHES "^0:")
+        message("the code is that of ${LIKE}")
+        return()
+    endif()
+endif()
 execute_process(COMMAND ${TKC} ${FILE} --arch=${ARCH} --verify --emit=report
                 OUTPUT_VARIABLE report ERROR_VARIABLE words RESULT_VARIABLE status)
 message("${report}${words}")
