@@ -1,4 +1,4 @@
-"""Products of few tiles whose parts are the blocks of a cluster, each of which joins a slice of the tile (lower/pass/scatter.c), beside
+"""Products of few tiles whose parts are the blocks of a cluster, each of which joins a slice of the tile (lower/pass/cluster_scatter.c), beside
 what is chosen today, torch.matmul and the best of cublasLt's first heuristics, in turns, in bf16.
 
     python3 bench/parts.py [--rounds 15] [--tiles 3] [--match 768] | tee bench/results/$(date +%F)-parts.txt    # some 2 s of an H200 and 20 of its host, TKC and TKC_LIBRARY as in tk.py

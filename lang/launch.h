@@ -69,7 +69,7 @@ typedef struct LaunchDim {             // a dimension symbol
     int         divisor;               // no greater power of two is to be assumed to divide it; 0: any may be
     int         upto;                  // the instance was made for a number up to this; 0: for any number
     int         given;                 // that very number: a hint, of which nothing may depend that would be wrong for others
-    int         from;                  // the least number, where `upto` and this are facts (lower/pass/tighten.c); else 0
+    int         from;                  // the least number, where `upto` and this are facts (lower/pass/shrink_tiles.c); else 0
 } LaunchDim;
 
 typedef struct LaunchGuard {           // must be true, or the launch is refused with `text`

@@ -36,7 +36,7 @@ typedef struct ReduceHow {
     FILE       *progress_to;           // or NULL
 } ReduceHow;
 
-// How it fails: "eval and emu differ", "internal error at lower/pass/split.c:88", ..; nothing: it does not. said: what it printed, a refusal's messages
+// How it fails: "eval and emu differ", "internal error at lower/pass/split_k.c:88", ..; nothing: it does not. said: what it printed, a refusal's messages
 // among it; or NULL.
 void reduce_check(const ReduceHow *how, const ReduceCase *c, Buf *failure, Buf *said);
 

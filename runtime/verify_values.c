@@ -21,7 +21,7 @@
 // of an instance, a launch with the data of an earlier one is not verified again, and what the built IR
 // wrote is kept for a next launch that has another schedule.
 //
-// From the pass `lanes` on, stages are evaluated with EvalOptions.places: reductions count dead lanes, as
+// From the pass `neutral_padding` on, stages are evaluated with EvalOptions.places: reductions count dead lanes, as
 // registers do. Where rings hold operands they cannot, hence the stage before. The built IR and all stages
 // run on the same evaluator, so this checks passes and not code generation; devices that run PTX check
 // that. The variant is the one that a launch with these arguments takes.

@@ -1,4 +1,4 @@
-// Which products of f32 are for wgmma, as three of tf32 (lower/hopper/low.c): its tiles have 128 rows or more, so those that have enough of them.
+// Which products of f32 are for wgmma, as three of tf32 (lower/specialize/tf32x3.c): its tiles have 128 rows or more, so those that have enough of them.
 //
 // Of 32 x 768 x 768 to 512 x 768 x 3072 on an H200 64 x 64 by mma.sync are up to 1.5 times as fast, of 256 x 3072 x 768 and more the others by 1.5 to 3.
 

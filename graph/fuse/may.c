@@ -59,7 +59,7 @@ static bool lies_in_rows(const Node *c) {
     return last >= 0 && a->view.coord[last]->axes >> (c->contract.nb + c->contract.nm) != 0;
 }
 
-// Few tiles with long sums are made in parts (lower/pass/split.c), which several loops in one kernel are not. An H200, bf16: 16 x 256 x (4096 + 4096) 11.9 us, as two kernels in
+// Few tiles with long sums are made in parts (lower/pass/split_k.c), which several loops in one kernel are not. An H200, bf16: 16 x 256 x (4096 + 4096) 11.9 us, as two kernels in
 // parts 7.6; 16 x 768 x (1024 + 1024) 4.5, 6.4. In f32, 256 x 4096 x (1024 + 1024) 60.8 and 45.7, 1568 x 2048 x (512 + 1024) 93 and 103.
 static bool wants_parts(Graph *g, const Node *n, const FGroup *f) {
     static const struct { int64_t tile, tiles, sum; } few[] = {{64, 32, 2048}, {128, 128, 512}};       // by what is multiplied: 16 bits and tf32; f32

@@ -3,7 +3,7 @@
 #include "graph/fuse/internal.h"
 
 // A field of a byte, and such a number less another: two at a time they cost next to nothing where they are made floats
-// (lower/llvm/halves.c).
+// (lower/llvm/packed16.c).
 bool fuse_unpacks(const Node *n) {
     if (n->kind != G_ew) return false;
     const Node *x = n->src[0];

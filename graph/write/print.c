@@ -143,7 +143,7 @@ static void put_along(Kernel *k, KScope *s) {
     }
 }
 
-// How two parts of the keys become one, for whoever divides the loop (lower/hopper/slices.c, split.c).
+// How two parts of the keys become one, for whoever divides the loop (lower/specialize/sliced_k.c, split.c).
 static void put_merge(KScope *in, KScope *s, bool base2) {
     static const char *lines[] = {"let t = max(x.top, y.top);\n", "let a = exp2(%s);\n", "let b = exp2(%s);\n",
                                   "(t, x.den * a + y.den * b, x.acc * a + y.acc * b)\n"};

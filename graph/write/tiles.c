@@ -1,5 +1,5 @@
 // The tiles of a product that are left open, to be chosen for the dimensions of a launch, and what each may be. Of f32 some products are for
-// wgmma, as three of tf32 (lower/hopper/low.c), and have other tiles.
+// wgmma, as three of tf32 (lower/specialize/tf32x3.c), and have other tiles.
 
 #include "graph/write/internal.h"
 

@@ -12,7 +12,7 @@
 // What the caller gives is not free, neither are the words of the schedule that the row names.
 #include "lower/cost/cost.h"
 #include "lower/pass/passes.h"
-#include "lower/pass/tally.h"
+#include "lower/pass/privatize.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,12 +3,12 @@
 // What there is to do is read off its tile IR (work.c), and each way to launch it has a model that was fitted to what an H200 took
 // (tests/lower/test_cost*.c has the figures: what is chosen is 2 % behind the best that was measured):
 //
-//     rows.c       no products: elementwise kernels, rows, sums
-//     product.c    one loop of products
-//     nest.c       .. inside another loop
-//     kept.c       .. with one trip, whose right operand stays where it is down a column
-//     chain.c      attention: a product of what became of another one
-//     several.c    its gradients: more of them, of which some wait for others
+//     rows_cost.c       no products: elementwise kernels, rows, sums
+//     product_cost.c    one loop of products
+//     outer_loop_cost.c       .. inside another loop
+//     resident_b_cost.c       .. with one trip, whose right operand stays where it is down a column
+//     attention_cost.c      attention: a product of what became of another one
+//     independent_products_cost.c    its gradients: more of them, of which some wait for others
 //
 // Of what is left open, the least is taken: parts of a loop, joined through memory or in a cluster; a cluster, where an operand's rows come at half
 // the rate; groups that make tiles of their own; blocks that share a multiprocessor. What is not known to be faster stays as it is.

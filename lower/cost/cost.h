@@ -12,7 +12,7 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
 // of one without products
 bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out);
 
-// Whether blocks keep tallies of small tensors, where that is left open: tally.c.
+// Whether blocks keep tallies of small tensors, where that is left open: privatize_cost.c.
 void cost_tally(Fn *f, const CompileOptions *opt, const int64_t *dims, Schedule *s);
 
 // What a loop's end is at most: lengths that the device reads are taken to be as long as the tensor, and with `any`, inside another loop, that

@@ -1,7 +1,7 @@
 // What a kernel of products has to do, read off its tile IR as it is built: nothing here is a time, but for what one thread does behind the loop.
 //
-//     which loop        the one with products, which may stand in another loop (hopper/nest.c), or where data says that there is something to do
-//     a trip            multiplications, clocks of wgmma if it is by it, bytes of both operands and how they come (operand.c)
+//     which loop        the one with products, which may stand in another loop (specialize/outer_loop.c), or where data says that there is something to do
+//     a trip            multiplications, clocks of wgmma if it is by it, bytes of both operands and how they come (operand_cost.c)
 //     a tile            elements, bytes that the loop carries, operations on an element behind the loop
 //     a launch          programs, trips, bytes of all tensors
 //     what is possible  parts, walking, groups that make tiles of their own, keeping the right operand
@@ -13,7 +13,7 @@
 static const double ODD_COLUMNS[] = {1, 1.27, 1.09, 1.11};          // wgmma's, where memory has them in rows and the last 64 are so many 16s
 static const double TURNED = 2e3, TURNED_FREE = 8192;               // elements of a turned product beyond so many, a us: nothing is loaded behind them
 static const double TURNED_MADE = 8e3;                              // .. where an operand is made in registers: TURNED is of tiles that nobody computes for
-static const double AHEAD = 1000;                                   // clocks that a ring must last for TMA to bring a tile behind the loop (hopper/behind.c)
+static const double AHEAD = 1000;                                   // clocks that a ring must last for TMA to bring a tile behind the loop (specialize/epilogue_load.c)
 static const double ALONE = 1.02;                                   // one warp group: nobody multiplies while it waits
 static const double OP_US = 0.62e-3, FUN_OPS = 4, STORE_OPS = 4;    // an op of an element after the loop
 static const double STORED_BETWEEN = 2;                             // operations of an element that is stored between inner loops
@@ -28,7 +28,7 @@ enum { GROUP_REGS = 192, GROUP_REGS_BUSY = 176, GROUP_REGS_TWO = 128, GROUP_COLU
 // .. and smaller ones in a graph, where what is behind the last tiles holds up the next launch: two for each multiprocessor, or with so much to compute, us.
 static const double BUSY = 0.5;
 enum { SMALL_COLUMNS = 64, SMALL_LEAST = 64 * 128, TWO_LEAST = 64 * 144 };
-enum { THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (hopper/bands.c); columns, where what follows takes registers
+enum { THREE = 192, BAND_REGS = 96, BAND_COLUMNS = 144 };           // rows that three groups share (specialize/consumer_groups.c); columns, where what follows takes registers
 
 bool number_of(Facts *s, const Val *v, const int64_t *dims, int64_t *out) {
     LExpr e;
@@ -134,7 +134,7 @@ typedef struct Shape {
     int64_t rows, cols;
     int     groups;
     bool    turned, three, possible;
-    bool    thrice, by_threads;     // f32 as three of tf32; threads read the left operand (hopper/low.c)
+    bool    thrice, by_threads;     // f32 as three of tf32; threads read the left operand (specialize/tf32x3.c)
     bool    rowed;                  // other warps make rows of k of the right one
     bool    columns[2];             // of f32 and bytes: an operand lies with k outside
     bool    wrong;                  // for wgmma, as other tiles are not
@@ -227,7 +227,7 @@ static bool multiplies(const Op *loop) {
     return false;
 }
 
-// .. in a loop around it, or where data says that there is something to do (hopper/nest.c, pass/unguard.c).
+// .. in a loop around it, or where data says that there is something to do (specialize/outer_loop.c, pass/sink_guard.c).
 static const Op *loop_inside(const Region *r, const Op **nest, bool *guarded) {
     const Op *found = NULL;
     for (const Op *op = r->first; op; op = op->next) {
@@ -255,7 +255,7 @@ static const Op *first_product(const Op *loop) {
     return op;
 }
 
-// Does this loop of products go on in that one's ring (hopper/loops.c)? Of one tile, and nothing between is made of what it has come to.
+// Does this loop of products go on in that one's ring (specialize/loop_sequence.c)? Of one tile, and nothing between is made of what it has come to.
 static bool together(const Op *loop, const Op *last) {
     const Op *a = first_product(loop), *b = first_product(last);
     if (!a || !b || !type_equal(&a->out[0]->type, &b->out[0]->type)) return false;
@@ -471,7 +471,7 @@ bool work_of(Fn *f, const Target *t, const int64_t *dims, bool in_graph, Work *w
     if (w->three && (w->end > 0 || (w->columns > BAND_COLUMNS && tiles_after(w, loop) > 2))) return false;          // activations: no faster
     w->rows = w->scattered && w->clocks && !w->turned && !odd;
     w->alone = !w->rows && (w->alone || w->scattered);
-    if (w->three && w->gathered > 0) return false;                                  // hopper/bands.c
+    if (w->three && w->gathered > 0) return false;                                  // specialize/consumer_groups.c
     if (w->three && w->alone) return false;                                         // 3072 x 1024 x 1024 17.6 us, walking 14.6
     ways(w, t, f, !nest && !guarded && !several, numbered, products);
     w->alone |= nest || guarded;

@@ -1,5 +1,5 @@
-// What the models of kernels with products share: what there is to do (work.c, operand.c), and how long it takes as one loop (product.c), as a
-// loop in another one (nest.c), and down columns with the right operand kept (kept.c). cost.c takes the least.
+// What the models of kernels with products share: what there is to do (work.c, operand_cost.c), and how long it takes as one loop (product_cost.c), as a
+// loop in another one (outer_loop_cost.c), and down columns with the right operand kept (resident_b_cost.c). cost.c takes the least.
 #ifndef TK_LOWER_COST_WORK_H
 #define TK_LOWER_COST_WORK_H
 
@@ -21,7 +21,7 @@ static const double GATHERED = 120e3, IDLE = 0.7;                   // bytes of 
 enum { PACKED = 512, MOST_TOGETHER = 3, MAX_RING = 16 };            // programs of fewer elements are one warp each; blocks of a multiprocessor; stages
 
 typedef struct Work {
-    const Op *loop;                 // of several that share a ring (hopper/loops.c) the last one; a trip is what theirs are in the mean
+    const Op *loop;                 // of several that share a ring (specialize/loop_sequence.c) the last one; a trip is what theirs are in the mean
     bool    several;
     double  flops, clocks;          // of a trip: all of it; on the tensor cores, 0 if not by wgmma
     double  bytes, drawn;           // that a trip reads; as L2 would count them
@@ -49,7 +49,7 @@ typedef struct Work {
     bool    wide;                   // the target has wgmma
     bool    f32;                    // as tf32, once or three times
     bool    splits, promoted, sync;  // sync: some product is not by wgmma, and so none is
-    bool    scattered, rows;        // rows of a result that 16 bytes do not divide are stored element by element; or by warps that walk (hopper/rows.c)
+    bool    scattered, rows;        // rows of a result that 16 bytes do not divide are stored element by element; or by warps that walk (specialize/unaligned_rows.c)
     bool    three;                  // groups of 64 rows each
     int64_t columns;                // of wgmma's
     bool    turned;                 // the transposed product is made
@@ -70,7 +70,7 @@ typedef struct Work {
 bool work_of(Fn *f, const Target *t, const int64_t *dims, bool in_graph, Work *w);
 bool number_of(Facts *s, const Val *v, const int64_t *dims, int64_t *out);
 
-// operand.c
+// operand_cost.c
 typedef enum Way { BY_TMA, BY_VECTORS, BY_PIECES, ONE_BY_ONE } Way;             // BY_PIECES: cp.async of less than 16 bytes
 Way    operand_way(Facts *s, const Val *v, const Val *k, const int64_t *dims, double *times);
 double operand_bytes(Facts *s, const Val *v, const Region *trip);

@@ -76,7 +76,7 @@ enum {                              // Op.flags
     REVERSE = 64,                   // scan: from the last lane down; sort, order: greatest first
     FROM_16 = 256,                  // load, store: of an axis whose third operand says where 16 bytes begin, which is so in its tensor
     NAN_FIRST = 512,                // sort, order: NaN before all others, not after them
-    TALLIED = 128,                  // atomic: kept by the block until tally_end (pass/tally.c)
+    TALLIED = 128,                  // atomic: kept by the block until tally_end (pass/privatize.c)
     REPEATS = 2048,                 // for: it repeats another loop where that met an infinity (pass/infinities.c), without rings
     CHECKED = 1024,                 // dot: what TF32 makes of infinities is found and mended behind it; reduce: which asks (pass/infinities.c)
 };
@@ -120,43 +120,43 @@ struct Fn {                         // one kernel, specialised
     int      level;                 // 1 or 2
     bool     fast;                  // variant that may assume launch->facts
 
-    // programs and blocks: batch.c, schedule.c, split.c, streamk.c
+    // programs and blocks: batch.c, schedule.c, split_k.c, stream_k.c
     int      warps;                 // that run one program, chosen by the pass `schedule`
     int      batched;               // programs of the grid that run as one (batch.c), else 0
-    int      parts;                 // programs that share a tile's loop (split.c), else 0
-    // blocks among which the trips of the last rounds of tiles are dealt evenly (streamk.c), else 0
+    int      parts;                 // programs that share a tile's loop (split_k.c), else 0
+    // blocks among which the trips of the last rounds of tiles are dealt evenly (stream_k.c), else 0
     int      dealt;
     bool     listed;                // programs go along a list of tiles, in groups (build.c)
     bool     longest_first;         // programs are numbered so that those with the longest loops come first
     // for launches that may start before those that they follow have ended: it waits by itself (llvm/emit.c)
     bool     early;
 
-    // rows: unroll.c, chunk.c, keep.c, keep_walk.c, share.c
+    // rows: unroll.c, strip_mine.c, row_cache.c, row_cache_loop.c, cluster_rows.c
     // loads of neighbours' elements are written out (unroll.c): the more a lane holds, the more it shares
     bool     neighbours;
     bool     plain;              // no products, whose tiles and registers are their own
-    int64_t  longest;               // bytes of the longest row that the pass `chunk` cut into loops
-    int      kept;                  // tiles that a program has room for from one loop to the next (keep.c), else 0
-    bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (keep_walk.c)
+    int64_t  longest;               // bytes of the longest row that the pass `strip_mine` cut into loops
+    int      kept;                  // tiles that a program has room for from one loop to the next (row_cache.c), else 0
+    bool     rows_walk;             // blocks walk from row to row over a ring of kept tiles (row_cache_loop.c)
     int      tally_bytes;           // of a block's copies at most
     bool     tally_long;            // programs count in loops of their own: as many blocks as there are programs, where those are few
-    bool     tallies;               // blocks go from program to program and keep tallies of small tensors (tally.c)
-    int      shares;                // blocks of a cluster that share a row's loops (share.c), else 0
+    bool     tallies;               // blocks go from program to program and keep tallies of small tensors (privatize.c)
+    int      shares;                // blocks of a cluster that share a row's loops (cluster_rows.c), else 0
     int      beside;                // of them at one time on a multiprocessor
 
-    // roles and rings: pipeline.c, hopper*.c
+    // roles and rings: pipeline.c, specialize/*.c
     uint32_t buffer_bytes;          // shared memory of the rings, laid out by the pass `pipeline`
     uint32_t over;                  // bytes that a block lacks, where smaller rings are to be tried (llvm/file.c)
     int      groups;                // consumer warp groups of a kernel with roles, else 0
     int      walks;                 // at most so many blocks go from program to program; 0: each program has its block
     int      cluster;               // blocks of a cluster, which load for each other what several of them want; 0: none
-    int      slices;                // of a block's consumers that share a loop's trips (hopper/slices.c), else 0
-    int      kept_right;            // tiles of a column for which the right operand stays (hopper/kept.c); 0: it comes anew for each
-    // that a walking block makes at a time, each by a consumer group of its own (hopper/pingpong.c)
+    int      slices;                // of a block's consumers that share a loop's trips (specialize/sliced_k.c), else 0
+    int      kept_right;            // tiles of a column for which the right operand stays (specialize/resident_b.c); 0: it comes anew for each
+    // that a walking block makes at a time, each by a consumer group of its own (specialize/pingpong.c)
     int      tiles;
-    int      bands;                 // of a tile's rows, each a consumer group's of its own (hopper/bands.c)
-    bool     by_twos;               // two trips' products begin at a time (hopper/twos.c)
-    bool     turned;                // blocks of other columns begin at other trips (hopper/turn.c)
+    int      bands;                 // of a tile's rows, each a consumer group's of its own (specialize/consumer_groups.c)
+    bool     by_twos;               // two trips' products begin at a time (specialize/dual_issue.c)
+    bool     turned;                // blocks of other columns begin at other trips (specialize/k_rotation.c)
     bool     phased;                // the producer keeps a tile's phase beside its place: it needs more registers
 
     // for the report: why it is so, and why it is not what was asked for
@@ -165,7 +165,7 @@ struct Fn {                         // one kernel, specialised
     VEC(FnNote) notes;              // what passes decided, for the report
     const char *roles_refused;      // why the pass `pipeline` made no warp roles, for the report
     const char *tally_refused;      // why atomics go to memory one by one
-    const char *walk_refused;       // why the pass `keep` left them at their rows
+    const char *walk_refused;       // why the pass `row_cache` left them at their rows
     const char *cluster_refused;    // why the pass `pipeline` made none, though asked to
     const char *slices_refused;     // why the pass `pipeline` made none, though asked to
     const char *keep_refused;       // why each tile brings its right operand anew, though asked not to
@@ -173,8 +173,8 @@ struct Fn {                         // one kernel, specialised
     // why the pass `pipeline` made other consumer groups than were asked for, or than 192 rows would have
     const char *groups_refused;
     const char *scatter_refused;    // why its parts do not each join a slice of a tile, though asked to
-    const char *split_refused;      // why the pass `split` left the kernel as it was, though asked for parts
-    const char *streamk_refused;    // why the pass `split` left the tiles whole, though asked to
+    const char *split_refused;      // why the pass `split_k` left the kernel as it was, though asked for parts
+    const char *streamk_refused;    // why the pass `split_k` left the tiles whole, though asked to
 };
 
 // ---- ir.c: building and changing -----------------------------------------------------------------
@@ -207,7 +207,7 @@ Val  *op_where(const Op *op);                              // ptrload, ptrstore,
 int   op_boxes(const Op *op);                              // of a tma_load: how many share its rows; 1: or a window's
 Val  *op_acc(const Op *op);                                // dot, wgmma
 Val  *op_low(const Op *op);                                // wgmma: what tf32 leaves of b; NULL: one product
-bool  op_in_pairs(const Op *op);                           // wgmma: a's bytes lie with k outside, so that a lane's rows are neighbours (llvm/low.c)
+bool  op_in_pairs(const Op *op);                           // wgmma: a's bytes lie with k outside, so that a lane's rows are neighbours (llvm/tf32x3_operands.c)
 Val  *op_value(const Op *op);                              // store, ptrstore, atomic
 Val  *op_compare(const Op *op);                            // atomic.cas
 // store, ptrstore, atomic: the lanes it acts on, as a type without element

@@ -93,7 +93,7 @@ static int neighbours(const Assign *s, const Op *op, const Access *a, const Type
 }
 
 // 1 + the axis along which what is loaded in vectors is stored in such again, if along another than it lies in memory: a transpose. Its neighbours in one
-// lane leave for shared memory as words (llvm/convert.c). 0: none.
+// lane leave for shared memory as words (llvm/convert_layout.c). 0: none.
 static int crossed(const Assign *s, const Op *op, const Access *a, const Type *t) {
     for (uint32_t i = 0; i < s->all.n && op->code == OP_T_load && a->contiguous >= 0 && a->vec > 1; i++) {
         const Op *store = s->all.at[i];

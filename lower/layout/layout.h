@@ -54,7 +54,7 @@ const Layout *layout_slice(Arena *a, const Layout *l, const Type *whole, const T
 // Tensor core fragments; rows and cols are axes of t. C: accumulator of m16n8 (mma.sync) or m64nN (wgmma: rows 16 a
 // warp, four warps a group); warps_m x warps_n tile it. The A fragment of k16 steps has the same form, see gen_mma.
 const Layout *layout_mma_acc(Arena *a, const Type *t, int row, int col, int warps_m, int warps_n);
-// .. of wgmma whose left operand has its rows in pairs, as bytes come that are turned in registers (llvm/low.c): row i of 16 is 2 i, row 8 + i is 2 i + 1.
+// .. of wgmma whose left operand has its rows in pairs, as bytes come that are turned in registers (llvm/tf32x3_operands.c): row i of 16 is 2 i, row 8 + i is 2 i + 1.
 const Layout *layout_mma_pairs(Arena *a, const Type *t, int row, int col, int warps);
 bool layout_in_pairs(const Layout *l, int row);
 const Layout *layout_replicated(Arena *a, int warps);      // of a scalar

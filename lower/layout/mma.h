@@ -1,4 +1,4 @@
-// Which dots run on tensor cores by mma.sync, and how. See mma.c.
+// Which dots run on tensor cores by mma.sync, and how. See mma_layout.c.
 #ifndef TK_LOWER_MMA_H
 #define TK_LOWER_MMA_H
 

@@ -1,9 +1,9 @@
-// The two ways to emit a dot, chosen by the layout of its result. See llvm/mma.c, llvm/fma.c.
+// The two ways to emit a dot, chosen by the layout of its result. See llvm/mma_sync.c, llvm/fma.c.
 #ifndef TK_LOWER_DOT_H
 #define TK_LOWER_DOT_H
 
 #include "lower/layout/mma.h"
-#include "lower/llvm/shared.h"
+#include "lower/llvm/smem_tiles.h"
 
 typedef enum Where { STAGED, IN_BUFFER, IN_REGISTERS } Where;      // an operand, when the product begins
 
@@ -24,12 +24,12 @@ void gen_ldmatrix(Gen *g, LLVMValueRef p, int n, bool trans, LLVMValueRef *out);
 // address, the words of both halves of k.
 LLVMValueRef gen_turned_lane(Gen *g);
 void gen_turned_words(Gen *g, LLVMValueRef at, int n, LLVMValueRef const *from, LLVMValueRef *words);
-// Bytes of a left operand with k outside, as fragments (llvm/turn.c); what a warp has prepared of a stage is there.
+// Bytes of a left operand with k outside, as fragments (llvm/transpose8.c); what a warp has prepared of a stage is there.
 void gen_left_bytes(Gen *g, const Op *op, LLVMValueRef group, Share s, LLVMValueRef *words);
 void gen_prepared(Gen *g, const Val *bar, LLVMValueRef stage);
 void gen_tf32_parts(Gen *g, LLVMValueRef x, LLVMValueRef *hi, LLVMValueRef *lo);
 
-// Fragments that a loop carries from one trip to the next: see "Ahead" in llvm/mma.c. NULL: there are none.
+// Fragments that a loop carries from one trip to the next: see "Ahead" in llvm/mma_sync.c. NULL: there are none.
 typedef struct Ahead Ahead;
 Ahead       *ahead_open(Gen *g, const Op *loop);                   // before the loop: reads the first trip's
 void         ahead_head(Gen *g, Ahead *a, LLVMBasicBlockRef from); // in its head: phis

@@ -1,20 +1,20 @@
 // Laid-out tile IR -> LLVM IR, for one thread. The only files that know LLVM are llvm/*.c and ptx/.
 //
 //   llvm/gen.c      module, kernel function, parameters, regions, loops
-//   llvm/elem.c     elementwise ops and conversions            llvm/math.c   functions (instance of math.h)
-//   llvm/halves.c   small whole numbers and floats of few bits in 16 bits, two at a time
+//   llvm/elementwise.c     elementwise ops and conversions            llvm/math.c   functions (instance of math.h)
+//   llvm/packed16.c   small whole numbers and floats of few bits in 16 bits, two at a time
 //   llvm/mem.c      addresses, predicates, loads, stores       llvm_atomic.c atomics, raw pointers, print
 //   llvm/reduce.c   reductions: registers, shuffles, shared memory
 //   llvm/scan.c    scans, the same way                    llvm/sort.c    sorts, orders, what is taken in one
-//   llvm/convert.c  layout changes through registers or shared memory
-//   llvm/cluster.c  what the blocks of a cluster join
-//   llvm/store.c    accumulators to global memory by TMA
-//   llvm/acc.c      accumulators of wgmma, in registers of their own
-//   llvm/parts.c    parts of tiles, from program to program    llvm/keep.c    tiles from loop to loop
-//   llvm/room.c     shared memory as a whole: is it too much?
-//   llvm/tally.c    atomics that a block keeps to itself
+//   llvm/convert_layout.c  layout changes through registers or shared memory
+//   llvm/cluster_reduce.c  what the blocks of a cluster join
+//   llvm/tma_store.c    accumulators to global memory by TMA
+//   llvm/wgmma_registers.c      accumulators of wgmma, in registers of their own
+//   llvm/split_k_workspace.c    parts of tiles, from program to program    llvm/row_cache_smem.c    tiles from loop to loop
+//   llvm/smem_budget.c     shared memory as a whole: is it too much?
+//   llvm/privatize_smem.c    atomics that a block keeps to itself
 //   llvm/lines.c    source lines
-//   llvm/mma.c      tensor cores: mma.sync, ldmatrix           llvm/hopper.c wgmma, TMA, mbarriers, roles
+//   llvm/mma_sync.c      tensor cores: mma.sync, ldmatrix           llvm/tma_mbarrier.c wgmma, TMA, mbarriers, roles
 //
 // A tile is one LLVM value per register of its layout. Elements of 8 and 16 bits are born and die in
 // packed 32-bit words (loads, stores, tensor cores), so a register may be "part i of this word" until
@@ -52,7 +52,7 @@ typedef struct Gen {
     Arena   *arena;
     Fn      *f;
     Facts   *facts;
-    struct { const Op *op; int n; } passes;      // divide.c: the last remainder that was asked about
+    struct { const Op *op; int n; } passes;      // magic_divide.c: the last remainder that was asked about
     const CompileOptions *opt;
     LLVMContextRef C;
     LLVMModuleRef  M;
@@ -84,7 +84,7 @@ typedef struct Gen {
     bool           one_warp;     // each program is one warp: no block barriers
     bool          waits_late;       // for the launches before this one, in `roles`
     int            program_threads;
-    int            shares;       // that a product has whose bytes the consumers turn (llvm/hopper.c)
+    int            shares;       // that a product has whose bytes the consumers turn (llvm/tma_mbarrier.c)
     int            prepares;     // 1 + the first thread of the warps that prepare what a producer has brought, within their region; else 0
     int            produces;     // 1 + the first thread of a producer of four warps, within its region; else 0
     struct Ahead  *ahead;        // fragments of the loop's product that are in registers when a trip begins
@@ -92,12 +92,12 @@ typedef struct Gen {
     uint32_t       bars;                 // where the mbarriers of the cluster's joins stand that are to come
     int            met;                  // joins of the cluster that are done with one before them
     bool           cluster_waits;        // nobody has waited yet for the cluster's other blocks to have begun
-    // llvm/keep.c: where it begins, its tiles, a tile's bytes
+    // llvm/row_cache_smem.c: where it begins, its tiles, a tile's bytes
     struct { const Op *op; LLVMValueRef base, room; int64_t bytes; } keep;
-    struct { LLVMValueRef base, copies, copy; } tally;   // llvm/tally.c: where copies begin, how many they are, which is this thread's
+    struct { LLVMValueRef base, copies, copy; } tally;   // llvm/privatize_smem.c: where copies begin, how many they are, which is this thread's
     int            ptx_version;  // that the instructions used so far ask for
     Intrinsic      known[64];    // looked up before
-    struct Accs   *accs;         // llvm/acc.c, or NULL
+    struct Accs   *accs;         // llvm/wgmma_registers.c, or NULL
 } Gen;
 
 // ---- llvm/emit.c
@@ -125,7 +125,7 @@ LLVMValueRef gen_smem(Gen *g, LLVMValueRef byte_offset);           // i32 -> sha
 LLVMValueRef gen_ring(Gen *g, LLVMValueRef byte_offset);
 LLVMValueRef gen_stage(Gen *g, const Val *buffer, LLVMValueRef stage);      // where a stage of a ring begins, from gen_ring on: i32
 void gen_arrive(Gen *g, const Val *bar, LLVMValueRef stage);            // at an mbarrier: one of each warp of the role
-// Registers of wgmma's left operand of f32, from its stage (llvm/low.c): four of each step of each 64 rows.
+// Registers of wgmma's left operand of f32, from its stage (llvm/tf32x3_operands.c): four of each step of each 64 rows.
 typedef struct Share { int block, blocks, step, steps; } Share;          // of a product: from a block of 64 rows on so many, from a step on so many
 void gen_left_words(Gen *g, const Op *op, LLVMValueRef group, Share s, LLVMValueRef *words);
 LLVMValueRef gen_scratch(Gen *g, uint32_t bytes);                  // i32 offset of an area that no live value uses
@@ -170,13 +170,13 @@ LLVMValueRef gen_as32(Gen *g, const Val *v);                       // a number t
 LLVMValueRef gen_lane_number(Gen *g, const Val *axis, LLVMValueRef place);       // which of the axis's lanes stands there; less than 0: none
 LLVMValueRef gen_owner(Gen *g, const Layout *l);                   // i1, or NULL when there are no replicas
 LLVMValueRef gen_live(Gen *g, const Val *axis, const Layout *l, int pos, int reg, int span);   // i1 or NULL (always live)
-bool         gen_compare_places(Gen *g, Op *op);                    // llvm/compare.c: an index against what does not change along its axis
+bool         gen_compare_places(Gen *g, Op *op);                    // llvm/index_compare.c: an index against what does not change along its axis
 bool         gen_always_live(Gen *g, const Val *axis, const Layout *l, int pos);
 // Of an index, in i64, or in i32 where the whole fits: k * a register; the uniform part c + sum k * scalar.
 LLVMValueRef gen_term(Gen *g, LLVMTypeRef t, const Val *v, int reg, int64_t k);
 LLVMValueRef gen_affine(Gen *g, LLVMTypeRef t, const Affine *a);
 
-// ---- llvm/order.c: the program's threads meet, if another one touched what this access to a tensor touches
+// ---- llvm/memory_order.c: the program's threads meet, if another one touched what this access to a tensor touches
 void gen_order(Gen *g, const Op *op);
 void gen_order_pointers(Gen *g, const Op *op);
 
@@ -186,7 +186,7 @@ Addr        *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type);
 LLVMValueRef addr_at(Addr *s, int reg, int64_t *imm);              // i64; *imm: bytes to add
 LLVMValueRef addr_live(Addr *s, int reg);                          // i1: the lane is live and in range; NULL: always; i32: so many bytes of what is copied are wanted
 
-// ---- llvm/copy.c, llvm/keep.c: cp.async of 4, 8 or 16 bytes (zeros where not live); a load that is one
+// ---- llvm/async_copy.c, llvm/row_cache_smem.c: cp.async of 4, 8 or 16 bytes (zeros where not live); a load that is one
 LLVMValueRef gen_mbar(Gen *g, const Val *bar, LLVMValueRef stage);
 void gen_copy(Gen *g, LLVMValueRef to, LLVMValueRef from, int64_t imm, int bytes, LLVMValueRef live, LLVMValueRef doit);
 bool         gen_load_is_copied(Gen *g, const Op *load);
@@ -194,13 +194,13 @@ bool         gen_load_is_copied(Gen *g, const Op *load);
 // ---- llvm/misc.c: one element's, at a pointer; the old value
 LLVMValueRef gen_atomic(Gen *g, TAtomic op, Elem e, LLVMValueRef at, LLVMValueRef x, LLVMValueRef cmp);
 LLVMValueRef gen_lanes_alive(Gen *g, const Val *v, const Layout *l, int reg);      // of all axes, or NULL
-// ---- llvm/tally.c
+// ---- llvm/privatize_smem.c
 void         gen_tally_slots(Gen *g);
 bool         gen_red(Gen *g, Op *op);                              // a tile added to memory, as a store; false: as atomics
 void         gen_tallied(Gen *g, const Op *op);                    // an atomic on the block's copies
 void         gen_tally_close(Gen *g);                              // all other shared memory is laid out
 
-// ---- llvm/acc.c: accumulators in registers that the PTX declares; `held` of NULL accs is false
+// ---- llvm/wgmma_registers.c: accumulators in registers that the PTX declares; `held` of NULL accs is false
 typedef struct Accs Accs;
 // NULL: no wgmma, or its accumulators are values of LLVM's
 Accs        *acc_open(Gen *g);
@@ -215,7 +215,7 @@ void         acc_take(Gen *g, const Val *v);                       // where v co
 // the same as part of other assembly
 void         acc_take_text(Accs *a, const Val *v, int from, const char *cond, Buf *text, Buf *cons);
 
-// ---- hopper/rows.c: bytes from row to row of a slot; how many columns of a row at a time have a slot of so many bytes for 16 rows
+// ---- specialize/unaligned_rows.c: bytes from row to row of a slot; how many columns of a row at a time have a slot of so many bytes for 16 rows
 int64_t      row_pitch(int64_t columns, int size);
 int64_t      row_chunk(int64_t columns, int size, int64_t warp_bytes);
 
@@ -224,7 +224,7 @@ void         lines_open(Gen *g);
 void         lines_at(Gen *g, const Op *op);
 void         lines_close(Gen *g);
 
-// ---- llvm/elem.c
+// ---- llvm/elementwise.c
 LLVMValueRef gen_to_f32(Gen *g, LLVMValueRef x, Elem e);           // from a storage float's bits
 LLVMValueRef gen_from_f32(Gen *g, LLVMValueRef x, Elem e);
 LLVMValueRef gen_kept_f32(Gen *g, LLVMValueRef x, Elem e);       // of a number that e holds: an infinity stays one
@@ -232,11 +232,11 @@ LLVMValueRef gen_fun(Gen *g, TFun fun, Elem e, LLVMValueRef a, LLVMValueRef b, L
 LLVMValueRef gen_binary(Gen *g, AstOp op, Elem e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef gen_shuffle_xor(Gen *g, LLVMValueRef x, int mask);    // any element type
 bool         gen_narrow_op(Gen *g, const Op *op);                  // all its indices run in 32 bits
-// ---- llvm/divide.c
+// ---- llvm/magic_divide.c
 void         gen_reciprocals(Gen *g);                              // machine parameters for divisions by what a launch knows
 LLVMValueRef gen_divide_known(Gen *g, const Op *op, LLVMValueRef *in);     // an element; NULL: nothing is known of the divisor
 bool         gen_divide_tile(Gen *g, Op *op);                      // false: element by element
-// ---- llvm/halves.c: registers reg and reg + 1 of a conversion to bf16 or f16, where they are small whole numbers or floats of few bits, or such times a
+// ---- llvm/packed16.c: registers reg and reg + 1 of a conversion to bf16 or f16, where they are small whole numbers or floats of few bits, or such times a
 // number that the type holds
 bool         gen_halves(Gen *g, const Op *cast, int reg);
 // ---- llvm/reduce.c
@@ -254,15 +254,15 @@ uint32_t     gen_area(Gen *g, uint32_t bytes);
 uint32_t     gen_slots_room(const Gen *g);                         // what the area that ops share may grow to
 void         gen_put(Gen *g, LLVMValueRef at, LLVMValueRef x);     // at a byte of shared memory
 LLVMValueRef gen_take(Gen *g, LLVMValueRef at, LLVMTypeRef t);
-// ---- llvm/convert.c, llvm/sort.c: bytes of scratch that an op will ask for
+// ---- llvm/convert_layout.c, llvm/sort.c: bytes of scratch that an op will ask for
 uint32_t     convert_room(Gen *g, const Op *op);
 uint32_t     sort_room(Gen *g, const Op *op);
 uint32_t     take_room(Gen *g, const Op *op);
-// ---- llvm/mma.c
+// ---- llvm/mma_sync.c
 uint32_t     gen_dot_room(Gen *g, const Op *op);                   // bytes of scratch that a dot will ask for
 bool         gen_rings_end(Gen *g);                                // scratch is only asked for after the rings' last use
-// ---- llvm/parts.c
-// llvm/streamk.c: of scratch memory, for a block's part of a tile
+// ---- llvm/split_k_workspace.c
+// llvm/stream_k_workspace.c: of scratch memory, for a block's part of a tile
 int64_t      gen_slot_bytes(const Fn *f, const Op *send);
 int64_t      gen_slot_counts(const Fn *f, const Op *send);         // bytes of counts, for a block
 uint32_t     gen_cluster_bar(Gen *g);                                // the next join's mbarrier; the other blocks have begun
@@ -277,13 +277,13 @@ void         gen_cluster_await(Gen *g, uint32_t bar);
 void         gen_cluster_leave(Gen *g);                            // threads that end where others wait for the cluster to have begun
 int64_t      gen_part_bytes(const Fn *f, const Op *put);           // of scratch memory, for one part of one tile
 int64_t      gen_part_counts(const Fn *f, const Op *put);          // and of counts, for a tile
-// ---- llvm/cluster.c
+// ---- llvm/cluster_reduce.c
 void         gen_cluster_loop(Gen *g, const Op *loop);             // before a loop in which the cluster's blocks join values
 // the block has begun: others may write to its shared memory
 void         gen_cluster_begin(Gen *g);
-// ---- llvm/keep.c
+// ---- llvm/row_cache_smem.c
 void         gen_keep_close(Gen *g);                               // all other shared memory is laid out
-// ---- llvm/room.c
+// ---- llvm/smem_budget.c
 uint32_t     gen_room(Gen *g, const Op *op);                       // bytes of scratch that an op will ask for
 uint32_t     gen_scratch_room(Gen *g);                             // the most that any op will ask for
 void         gen_check_room(Gen *g);                               // E0501, when the kernel is made

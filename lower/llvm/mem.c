@@ -14,7 +14,7 @@
 //
 // A predicate is the conjunction of: the axes' lanes are alive, unproved indices are in range, and, for
 // stores, this lane owns the element. A load that is predicated off leaves 0 (or `else`) in its registers.
-// Loads of `in` tensors are pure; what touches others is ordered first (order.c).
+// Loads of `in` tensors are pure; what touches others is ordered first (memory_order.c).
 #include "lower/facts/access.h"
 #include "lower/llvm/gen.h"
 
@@ -561,7 +561,7 @@ static void emit_words(Gen *g, Op *op, Addr *s) {
     }
 }
 
-// ---- rows that begin anywhere (pass/align.c) -------------------------------------------------------
+// ---- rows that begin anywhere (pass/align_rows.c) -------------------------------------------------------
 //
 //     places    | d d d d d 0 1 2 | 3 .. 10 | .. | 2995 .. 3000 d d |        a vector of 8 lies in the row, at one of its ends, or nowhere
 //     load      all that touch the row, as far as the tensor goes: only the last row's last may not, and is loaded by elements
@@ -812,7 +812,7 @@ bool gen_red(Gen *g, Op *op) {
     return true;
 }
 
-// ---- for llvm/copy.c -----------------------------------------------------------------------------
+// ---- for llvm/async_copy.c -----------------------------------------------------------------------------
 
 Addr *addr_open(Gen *g, const Op *op, const Layout *l, const Type *type) {
     Addr *s = NEW(g->arena, Addr);

@@ -12,7 +12,7 @@
 //     end     result = before + pre
 //
 // With REVERSE "lower" is "higher". Nothing is subtracted to exclude an element: pre[i-1] is at hand. Dead lanes come
-// last, so what they hold cannot reach a live one, but for REVERSE, where the pass `lanes` made them neutral.
+// last, so what they hold cannot reach a live one, but for REVERSE, where the pass `neutral_padding` made them neutral.
 //
 // The total is known in the end: a reduction of the same lanes, as a loop that carries a sum has it, is given with it.
 //

@@ -1,11 +1,11 @@
 // Products on Hopper: wgmma, which reads its operands from the rings through descriptors, or the left one from registers.
 //
-// A descriptor is made of a stage's address and of which of its dimensions is contracted (how a stage lies is llvm/hopper.c's):
+// A descriptor is made of a stage's address and of which of its dimensions is contracted (how a stage lies is llvm/tma_mbarrier.c's):
 //
 //     K-major (columns are k):   stride 8 rows = 1024;  next 16 of k: + 32 bytes, every 64th: the next chunk
 //     MN-major (rows are k):     stride 8 rows = 1024, from chunk to chunk R * 128;  next 16 of k: + 16 rows
 //
-// Accumulators are in registers of their own (llvm/acc.c), which a wait's assembly copies out for those who compute with them,
+// Accumulators are in registers of their own (llvm/wgmma_registers.c), which a wait's assembly copies out for those who compute with them,
 // so that nothing moves a use before its wait (reference: PTX ISA, asynchronous warpgroup level matrix instructions).
 #include "lower/llvm/dot.h"
 
@@ -78,7 +78,7 @@ static bool by_threads(const Op *op) {
     return op->in[0]->type.kind == TY_BUFFER && (op_in_pairs(op) || (op->in[0]->type.elem == EL_f32 && (op_low(op) || op->attr & 1)));
 }
 
-// Where accumulators are values of LLVM's (llvm/acc.c says where): tied to the products as operands, and threaded through waits.
+// Where accumulators are values of LLVM's (llvm/wgmma_registers.c says where): tied to the products as operands, and threaded through waits.
 //
 // A whole product in one piece of assembly: fence, every m64nNk step (32 bytes of k) on its block of accumulators, commit.
 // Descriptors advance by constants.

@@ -1,5 +1,5 @@
 // Which values a loop carries, and what may be done with its iterations. Every pass that splits, shares, reorders or
-// rotates the iterations of a loop asks here (split.c, streamk.c, scatter.c, share.c, hopper/slices.c, hopper/turn.c;
+// rotates the iterations of a loop asks here (split_k.c, stream_k.c, cluster_scatter.c, cluster_rows.c, specialize/sliced_k.c, specialize/k_rotation.c;
 // prefetch.c, to tell recurrences); regroup.c has the one other rule, for iterations over other ranges of a row.
 //
 // An iteration maps the carried values v1 .. vn to v1' .. vn'. A value is *joined* when v' = v op e with op one of
@@ -26,8 +26,8 @@
 //     prefixes alone. In the second run these operands are those of the original loop, and by rule 1 each group may
 //     start from the neutral element.
 //
-// Neither rule covers a loop that leaves early or an iteration that has effects on memory: `trips_bound` (merge.c) and
-// the stores that share.c allows are asked for by whoever needs them. A loop whose author wrote `merge` carries
+// Neither rule covers a loop that leaves early or an iteration that has effects on memory: `trips_bound` (merge_partial.c) and
+// the stores that cluster_rows.c allows are asked for by whoever needs them. A loop whose author wrote `merge` carries
 // whatever the author says, and none of this is asked.
 #include "lower/pass/carried.h"
 

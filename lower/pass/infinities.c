@@ -15,7 +15,7 @@
 //
 // The second loop is short: an element of k at a time, without shared memory, where a and b are loaded again or computed again from
 // what is loaded. Sums of products that this cannot be done for (an operand is itself reduced or multiplied, as in attention; the
-// result is used in each trip) have parts that infinities survive, at twice the arithmetic of the parts (llvm/mma.c), and are
+// result is used in each trip) have parts that infinities survive, at twice the arithmetic of the parts (llvm/mma_sync.c), and are
 // for mma.sync. The others are marked `checked`.
 //
 // Bits of the payload aside, a NaN is then NaN, an infinity an infinity and finite what f32 finds finite.
@@ -221,7 +221,7 @@ static Val *all_again(Again *g, Builder *b, Val *start) {
 
 // ---- and the question ----------------------------------------------------------------------------
 
-// Of all lanes. Groups of warps that have rows of their own may each ask for theirs (hopper/bands.c).
+// Of all lanes. Groups of warps that have rows of their own may each ask for theirs (specialize/consumer_groups.c).
 static Val *every_lane(Builder *b, Val *fine) {
     Val *over[1 + MAX_AXES] = {fine}, *all;
     for (int i = 0; i < fine->type.rank; i++) over[1 + i] = fine->type.axis[i];

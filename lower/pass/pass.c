@@ -47,7 +47,7 @@ static bool run_tally(Fn *f, const CompileOptions *o)    { tally(f, o); return t
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
 static bool run_pipeline(Fn *f, const CompileOptions *o) {
     unguard(f);
-    bool roles = hopper(f, o), merges = merge_drop(f);
+    bool roles = specialize(f, o), merges = merge_drop(f);
     if (merges || f->slices) simplify(f);
     return roles || sequence(f, o) || pipeline(f, o);
 }
@@ -65,28 +65,28 @@ static bool need_lanes(Fn *f, const CompileOptions *o)   { (void)o; lanes(f); re
 // clang-format off
 static const struct { PassInfo info; PassFn *run, *required; } passes[] = {
     {{"simplify", "folds constants, merges equal values, drops dead ones, gives dots their accumulators", 1, 1}, run_simplify, NULL},
-    {{"extremes", "moves positive factors behind maxima and minima",                                     1, 1}, run_extremes, NULL},
+    {{"scale_past_max", "moves positive factors behind maxima and minima",                                     1, 1}, run_extremes, NULL},
     {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract, NULL},
-    {{"hoist",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist, NULL},
+    {{"licm",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist, NULL},
     {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten, NULL},
     {{"unroll",   "writes out short loops that load what neighbours load, or that only compute",          1, 1}, run_unroll, NULL},
-    {{"tighten",  "gives tiles no more elements than the rows have that they were made for",                 1, 1}, run_tighten, NULL},
-    {{"batch",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch, NULL},
-    {{"chunk",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk, need_chunk},
-    {{"split",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop, NULL},
-    {{"share",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share, need_merge},
-    {{"keep",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep, NULL},
+    {{"shrink_tiles",  "gives tiles no more elements than the rows have that they were made for",                 1, 1}, run_tighten, NULL},
+    {{"batch_programs",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch, NULL},
+    {{"strip_mine",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk, need_chunk},
+    {{"split_k",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop, NULL},
+    {{"cluster_rows",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share, need_merge},
+    {{"row_cache",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep, NULL},
     {{"prefetch", "loads ahead in loops that reduce across lanes, and in recurrences",                                 1, 1}, run_prefetch, NULL},
-    {{"tally",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally, NULL},
+    {{"privatize",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally, NULL},
     {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule, schedule},
-    {{"align",    "moves rows that begin anywhere 16 bytes at a time, from where 16 bytes begin",           1, 1}, run_align, NULL},
+    {{"align_rows",    "moves rows that begin anywhere 16 bytes at a time, from where 16 bytes begin",           1, 1}, run_align, NULL},
     {{"infinities", "computes tiles again in f32 where TF32 made NaN of an infinity",                       1, 1}, run_infinities, NULL},
-    {{"lanes",    "gives padding a neutral value where a reduction would count it",             1, 1}, run_lanes, need_lanes},
+    {{"neutral_padding",    "gives padding a neutral value where a reduction would count it",             1, 1}, run_lanes, need_lanes},
     {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline, NULL},
     {{"peel",     "gives trips without padding and with masks all true a body of their own",         2, 2}, run_peel, NULL},
-    {{"masks",    "makes one comparison of a mask and of where its axis ends",                               2, 2}, run_masks, NULL},
+    {{"merge_masks",    "makes one comparison of a mask and of where its axis ends",                               2, 2}, run_masks, NULL},
     {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, run_layout, run_layout},
-    {{"defer",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer, NULL},
+    {{"lazy_reduce",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer, NULL},
 };
 // clang-format on
 

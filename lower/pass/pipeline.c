@@ -12,7 +12,7 @@
 //
 // The code generator does the last two lines inside the product, as soon as its last fragments are in registers, and
 // then reads the first fragments of the next trip: the barrier, the copies' addresses and the first reads cost no time
-// of the tensor cores, and the next trip starts at once ("Ahead" in llvm/mma.c).
+// of the tensor cores, and the next trip starts at once ("Ahead" in llvm/mma_sync.c).
 //
 // A load is taken when it is a plain one (of a read-only tensor, an axis or a scalar per dimension, addresses
 // made of the loop's counter and of what does not change in the loop), used by tensor core products alone,
@@ -27,7 +27,7 @@
 #include "lower/facts/access.h"
 #include "lower/layout/mma.h"
 #include "lower/pass/passes.h"
-#include "lower/layout/shared.h"
+#include "lower/layout/smem_layout.h"
 
 #include <string.h>
 

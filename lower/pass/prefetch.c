@@ -27,14 +27,14 @@
 // As many trips are written out as are loaded ahead, so that each tile has registers of its own: a move from one to the next waits for the load (a gated
 // recurrence in bf16 on an H200: 1061 us as it was, 897 with moves, 195 so, 154 by 16 trips).
 //
-// Loops of products have rings of their own (pipeline.c, hopper.c), and loops that only add up are left to the other
-// warps: their trips do not wait, unless the row that they keep (keep.c) leaves room for few warps. --with=stages=1
+// Loops of products have rings of their own (pipeline.c, tma_mbarrier.c), and loops that only add up are left to the other
+// warps: their trips do not wait, unless the row that they keep (row_cache.c) leaves room for few warps. --with=stages=1
 // leaves all loops alone.
 #include "lower/build.h"
 #include "lower/pass/carried.h"
 #include "lower/pass/passes.h"
 #include "lower/pass/reduction.h"
-#include "lower/pass/trips.h"
+#include "lower/pass/iteration.h"
 
 // carried by a program: 32 registers in 8 warps; loads; words of a thread where lanes have the same element, as of u[t, c] beside h[t, c, s] (a selective scan
 // by stretches of 64 steps: 1621 us with 128 of them and spills, 754 with none)
@@ -68,7 +68,7 @@ static Val *trips_axis(const Ahead *a, const Op *load) {
     return found;
 }
 
-// The trip needs the reduction's result: not only to carry it on, which can wait for the loop's end (the pass `defer`).
+// The trip needs the reduction's result: not only to carry it on, which can wait for the loop's end (the pass `lazy_reduce`).
 static bool needed(const Ahead *a, const Op *red) {
     const Region *body = a->loop->reg[0];
     const Op *join = red->next;

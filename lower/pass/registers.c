@@ -12,7 +12,7 @@
 // Hopper, for which its code has a few more registers live (8 bytes would spill).
 #include "lower/layout/layout.h"
 #include "lower/pass/passes.h"
-#include "lower/pass/tally.h"
+#include "lower/pass/privatize.h"
 #include "ptx/ptx.h"
 
 // rows kept between loops, by blocks of their own

@@ -8,7 +8,7 @@
 // with matrix products take eight warps, or four when the products are small, all of them together.
 #include "lower/build.h"
 #include "lower/pass/passes.h"
-#include "lower/pass/tally.h"
+#include "lower/pass/privatize.h"
 
 #include "ptx/ptx.h"
 

@@ -74,8 +74,8 @@ static void run_passes(const char *path, Fn *f, const char *names) {
     static const struct {
         const char *name;
         bool (*run)(Fn *);
-    } passes[] = {{"simplify", simplify}, {"extremes", extremes}, {"contract", contract},     {"hoist", hoist},
-                  {"flatten", flatten},   {"unroll", unroll},     {"prefetch", run_prefetch}, {"tally", run_tally}, {"keep", run_keep}};
+    } passes[] = {{"simplify", simplify}, {"scale_past_max", extremes}, {"contract", contract},     {"licm", hoist},
+                  {"flatten", flatten},   {"unroll", unroll},     {"prefetch", run_prefetch}, {"privatize", run_tally}, {"row_cache", run_keep}};
     char list[200];
     snprintf(list, sizeof list, "%.*s", (int)strcspn(names, "\n"), names);
     for (char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "lower/layout/layout.h"
-#include "lower/layout/shared.h"
+#include "lower/layout/smem_layout.h"
 
 // ---- the accumulator -----------------------------------------------------------------------------
 

@@ -131,7 +131,7 @@ static void known_length(int64_t n, Buf *text) {
     buf_free(&was);
 }
 
-// Rows of a known length that 16 bytes do not divide, each a program's: moved together from where 16 bytes begin (the pass `align`).
+// Rows of a known length that 16 bytes do not divide, each a program's: moved together from where 16 bytes begin (the pass `align_rows`).
 static const char *const odd_steps[] = {
     "abs(%s)", "max(%s, 0.25)", "%s * 0.5", "%s + n * 0.25", "%s + (n & 3)", "where(n > 5, %s, 0.5)", "cummax(%s over n)", "cummin(%s over n, reverse = true)",
     "cummax(%s over n, exclusive = true, reverse = true)", "cumsum((%s > 0.0) as i32 over n) as f32", "%s - max(%s over n)", "where(%s > min(%s over n), 1.5, 0.25)", "%s - z[%s]",
