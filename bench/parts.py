@@ -15,7 +15,7 @@ from turns import head, ratio, turns
 SHAPES = [(1024, 1024, 1024), (512, 1024, 4096), (128, 768, 3072), (512, 768, 3072), (128, 3072, 768), (197, 768, 768), (128, 768, 768), (16, 4096, 4096), (8, 2048, 2048),
           (8, 4096, 4096), (64, 2048, 8192), (256, 1024, 14336), (256, 256, 16384), (128, 128, 131072), (768, 768, 16384)]
 BLOCKS = (2, 4, 8)
-SCHEDULE = ("warps", "stages", "cluster", "split", "blocks", "walk", "slices", "pingpong", "groups", "streamk", "keep")
+SCHEDULE = ("warps", "stages", "cluster", "split_k", "blocks", "persistent", "sliced_k", "pingpong", "groups", "stream_k", "resident_b")
 
 
 def expected(file, kernel, m, n, k):
@@ -32,7 +32,7 @@ def in_clusters(rows, blocks, tiles):
     seen, best = set(), []
     for us, say in sorted(rows, key=lambda r: r[0]):
         tile = tuple(say.get(x) for x in ("BM", "BN"))
-        if say.get("cluster") != blocks or say.get("split") != blocks or tile in seen: continue
+        if say.get("cluster") != blocks or say.get("split_k") != blocks or tile in seen: continue
         seen.add(tile)
         best.append((us, {a: b for a, b in say.items() if a not in SCHEDULE}, {a: b for a, b in say.items() if a in SCHEDULE}))
     return best[:tiles]

@@ -97,14 +97,14 @@ static void fill_inputs(void) {
     for (int i = 0; i < nargs; i++) {
         const tkc_tensor *t = &args[i].tensor;
         size_t n = bytes_of(t), w = width(t->dtype);
-        char  *data = heap_try_zeroed(1, n + 8);
+        char  *data = calloc(1, n + 8);
         for (size_t k = 0; k < n / w; k++) {
             float f = (float)(rand() % 2000) / 1000 - 1;
             if (t->dtype == TKC_F32) memcpy(data + k * w, &f, w);
             else data[k * w] = (char)(rand() % 16);
         }
         if (!is_out(i)) fine(tkc_write(ctx, t->data, data, n));
-        heap_free(data);
+        free(data);
     }
 }
 
@@ -112,7 +112,7 @@ static void fill_inputs(void) {
 static char *results(size_t *bytes) {
     size_t n = 0;
     for (int i = 0; i < nargs; i++) if (is_out(i)) n += bytes_of(&args[i].tensor);
-    char *all = heap_try_zeroed(1, n + 1), *at = all;
+    char *all = calloc(1, n + 1), *at = all;
     for (int i = 0; i < nargs; i++) {
         if (!is_out(i)) continue;
         fine(tkc_read(ctx, at, args[i].tensor.data, bytes_of(&args[i].tensor)));
@@ -135,8 +135,8 @@ static void compare(int lengths) {
         }
         if (memcmp(got[0], got[1], n) != 0)
             printf("%s%lld", apart++ ? ", " : "other results: ", (long long)(1 + (i * 7) % lengths * 3));
-        heap_free(got[0]);
-        heap_free(got[1]);
+        free(got[0]);
+        free(got[1]);
     }
     printf("%s%d lengths, each run twice: %d with other results\n", apart ? "\n" : "", lengths, apart);
 }

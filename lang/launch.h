@@ -30,9 +30,9 @@ static inline int64_t launch_stride(int64_t param, int64_t dim) { return param *
 static inline int launch_stride_param(LStep s) { return (int)(s.arg / STRIDES_EACH); }
 static inline int launch_stride_dim(LStep s) { return (int)(s.arg % STRIDES_EACH); }
 
-// How a kernel maps; 0 means that the cost model decides. walk: 1 a block to each program, 2 blocks that go from one to the next. slices: consumer groups of a block that share a loop's trips, 1 for none.
-// pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. groups: consumer groups that share a tile. streamk: 2 blocks that walk share the trips of the last tiles evenly, 1 tiles are whole. keep: tiles of a column that a walking block makes with the right operand kept, 1 for none. tally: 2 blocks count small tensors of atomics in shared memory, 1 in memory. Each field is a word of `with (...)` and --with, up to its most.
-#define SCHEDULE(X) X(warps, 32) X(stages, 64) X(cluster, 64) X(split, 1024) X(blocks, 65536) X(walk, 2) X(slices, 2) X(pingpong, 2) X(groups, 3) X(streamk, 2) X(keep, 64) X(tally, 2)
+// How a kernel maps; 0 means that the cost model decides. persistent: 1 a block to each program, 2 blocks that go from one to the next. sliced_k: consumer groups of a block that share a loop's trips, 1 for none.
+// pingpong: tiles that a walking block makes at a time, each by a consumer group of its own; 1: its groups share one. groups: consumer groups that share a tile. stream_k: 2 blocks that walk share the trips of the last tiles evenly, 1 tiles are whole. resident_b: tiles of a column that a walking block makes with the right operand kept, 1 for none. privatize: 2 blocks count small tensors of atomics in shared memory, 1 in memory. Each field is a word of `with (...)` and --with, up to its most.
+#define SCHEDULE(X) X(warps, 32) X(stages, 64) X(cluster, 64) X(split_k, 1024) X(blocks, 65536) X(persistent, 2) X(sliced_k, 2) X(pingpong, 2) X(groups, 3) X(stream_k, 2) X(resident_b, 64) X(privatize, 2)
 typedef struct Schedule {
 #define X(name, most) int name;
     SCHEDULE(X)
@@ -42,7 +42,7 @@ typedef struct ScheduleField { const char *name; int most; size_t offset; } Sche
 extern const ScheduleField schedule_fields[];
 extern const int schedule_field_count;
 int *schedule_field(Schedule *s, const char *name, size_t n, int *most);     // NULL: there is no such word
-// The words that are not 0, as the command line takes them: "--with=warps=4 --with=split=2". How many.
+// The words that are not 0, as the command line takes them: "--with=warps=4 --with=split_k=2". How many.
 int  schedule_text(const Schedule *s, Buf *out);
 int  schedule_word(const Schedule *s, int i);                                // the value of schedule_fields[i]
 // What the word takes, as text, where v is no such number; else NULL. Tiles are dealt to warps by the bits of their numbers.

@@ -316,19 +316,19 @@ static const char *why_stages(const Fn *f, int asked) {
 typedef struct Asked { const char *word, *line; const char *(*why)(const Fn *, int); } Asked;
 static const Asked asked[] = {
     {"warps", "other warps than asked for", why_warps},        {"stages", "other stages than asked for", why_stages},
-    {"walk", "no walk from program to program", why_walk},     {"blocks", "other blocks than asked for", why_blocks},
-    {"cluster", "no clusters", why_cluster},                   {"slices", "no slices", why_slices},
-    {"pingpong", "no ping-pong", why_pingpong},                {"keep", "keeps nothing", why_keep},
-    {"groups", "no consumer groups", why_groups},              {"tally", "no tallies of atomics in shared memory", why_tally},
+    {"persistent", "no walk from program to program", why_walk},     {"blocks", "other blocks than asked for", why_blocks},
+    {"cluster", "no clusters", why_cluster},                   {"sliced_k", "no slices", why_slices},
+    {"pingpong", "no ping-pong", why_pingpong},                {"resident_b", "keeps nothing", why_keep},
+    {"groups", "no consumer groups", why_groups},              {"privatize", "no tallies of atomics in shared memory", why_tally},
 };
 
 // What passes say by themselves.
 static const struct { const char *word; size_t why; } refused[] = {
-    {"walk", offsetof(Fn, walk_refused)},         {"cluster", offsetof(Fn, cluster_refused)},
-    {"slices", offsetof(Fn, slices_refused)},     {"pingpong", offsetof(Fn, pingpong_refused)},
-    {"keep", offsetof(Fn, keep_refused)},         {"groups", offsetof(Fn, groups_refused)},
-    {"tally", offsetof(Fn, tally_refused)},       {"split", offsetof(Fn, split_refused)},
-    {"streamk", offsetof(Fn, streamk_refused)},
+    {"persistent", offsetof(Fn, walk_refused)},         {"cluster", offsetof(Fn, cluster_refused)},
+    {"sliced_k", offsetof(Fn, slices_refused)},     {"pingpong", offsetof(Fn, pingpong_refused)},
+    {"resident_b", offsetof(Fn, keep_refused)},         {"groups", offsetof(Fn, groups_refused)},
+    {"privatize", offsetof(Fn, tally_refused)},       {"split_k", offsetof(Fn, split_refused)},
+    {"stream_k", offsetof(Fn, streamk_refused)},
 };
 
 const char *schedule_refusal(const Fn *f, const char *word) {

@@ -256,7 +256,7 @@ void compiled_passes(Runtime *rt, const Compiled *c, bool general, Passed *passe
 }
 
 Fn *compiled_after(Runtime *rt, Compiled *c, bool general, After after) {
-    static const char *const pass[AFTER_ENDS] = {[AFTER_build] = "build", [AFTER_lanes] = "lanes"};
+    static const char *const pass[AFTER_ENDS] = {[AFTER_build] = "build", [AFTER_lanes] = "neutral_padding"};
     Fn **f = &c->after[general][after];
     if (!*f) *f = passes_until(rt, c, general, pass[after], NULL, NULL);
     return *f;

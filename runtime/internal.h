@@ -30,7 +30,7 @@ void    prints_add(Prints *p, uint32_t thread, const char *text, size_t n);
 void    prints_flush(Prints *p);                          // writes what is left; NULL is fine, also below
 const char *prints_assertion(const Prints *p);            // "assertion failed: ..", which is not written; NULL: none has
 void    prints_free(Prints *p);
-void  compiled_with(const Compiled *c, Buf *out);         // for messages: " (with --with=split=4)", or nothing
+void  compiled_with(const Compiled *c, Buf *out);         // for messages: " (with --with=split_k=4)", or nothing
 bool  compiled_tried(const Compiled *c, bool general);   // made, or in vain
 bool  compiled_kernel(Runtime *rt, Compiled *c, const LaunchInfo **info, DeviceKernel *k, bool general, Buf *err);
 // Variants that were not made yet, together: on as many threads as there are cores.

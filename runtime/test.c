@@ -388,7 +388,7 @@ void test_run_free(TestRun *r) {
 
 // ---- with what -----------------------------------------------------------------------------------
 
-// "--with=split=2 --set=BM=64": what was chosen, and what the options and the source say, too. False: nothing.
+// "--with=split_k=2 --set=BM=64": what was chosen, and what the options and the source say, too. False: nothing.
 static bool launched_with(const TKernel *k, const Schedule *s, Buf *out) {
     int n = schedule_text(s, out);
     for (int i = 0; i < k->nbindings; i++)

@@ -20,7 +20,7 @@ typedef struct TestRun {                  // zeros but for what is asked
 } TestRun;
 bool test_run(TestRun *r);                // the steps; what they have made stays until test_run_free
 void test_run_free(TestRun *r);
-// With what its launches were launched: a line of "`b`, N = 2000: --with=split=128" for each, indented. Those with the defaults,
+// With what its launches were launched: a line of "`b`, N = 2000: --with=split_k=128" for each, indented. Those with the defaults,
 // too, where it is `all`.
 void test_launches(const TTest *t, bool all, Buf *out);
 

@@ -2,7 +2,7 @@
 //
 //     FAIL  softmax.tk: rows (37, 1000), on emu for sm_90a
 //           softmax.tk:21:5: expect ~ within rel 1e-05: 3 of 37000 elements out of bounds; worst at [3, 17]: 0.1234, expected 0.1235 (...)
-//           `softmax`, M = 37, N = 1000: --with=split=4
+//           `softmax`, M = 37, N = 1000: --with=split_k=4
 //
 // The last lines are the schedules that its launches had; as options of `tkc test` they are had again.
 

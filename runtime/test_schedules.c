@@ -31,11 +31,11 @@ enum { MAX_VALUES = 16, MAX_ROWS = 12, COMBINATIONS = 24, MOST_TOLD = 4 };
 // Of words with few values all; of numbers some of each size, those that are no power of two too. Others come at random.
 static const struct { const char *word; int value[MAX_VALUES]; } tried[] = {
     {"warps", {1, 2, 4, 8, 16, 32}},      {"stages", {1, 2, 3, 4, 5, 8, 64}},
-    {"cluster", {1, 2, 3, 4, 8, 16}},     {"split", {1, 2, 3, 4, 7, 16, 64, 256}},
-    {"blocks", {1, 2, 3, 16, 132}},       {"walk", {1, 2}},
-    {"slices", {1, 2}},                   {"pingpong", {1, 2}},
-    {"groups", {1, 2, 3}},                {"streamk", {1, 2}},
-    {"keep", {1, 2, 3, 4, 8, 64}},        {"tally", {1, 2}},
+    {"cluster", {1, 2, 3, 4, 8, 16}},     {"split_k", {1, 2, 3, 4, 7, 16, 64, 256}},
+    {"blocks", {1, 2, 3, 16, 132}},       {"persistent", {1, 2}},
+    {"sliced_k", {1, 2}},                   {"pingpong", {1, 2}},
+    {"groups", {1, 2, 3}},                {"stream_k", {1, 2}},
+    {"resident_b", {1, 2, 3, 4, 8, 64}},        {"privatize", {1, 2}},
 };
 
 typedef struct Trial { Schedule with; SemaValue set[MAX_CHOSEN]; int nset; bool defaults; } Trial;

@@ -2,8 +2,8 @@
 //
 //     matmul, M = 1024, N = 1024, K = 1024, on NVIDIA H200: 13 of 41 candidates measured
 //           us  expected  of the best
-//          8.4       8.6         1.00   BM = 64, BN = 128, walk = 1      the model's choice
-//          8.6       8.6         0.98   BM = 64, BN = 128, BK = 128, walk = 1
+//          8.4       8.6         1.00   BM = 64, BN = 128, persistent = 1      the model's choice
+//          8.6       8.6         0.98   BM = 64, BN = 128, BK = 128, persistent = 1
 //         11.0      11.4         0.76   the defaults
 //            -      10.0            -   BM = 64, BN = 256                 spills 24 bytes a thread
 #include "lang/c_text.h"

@@ -60,7 +60,7 @@ static bool is_choice(const Node *item, const char *name) {
 }
 
 // Words of the schedule that may become choices: those by which no other case gets slower.
-static bool may_be_choice(const char *name) { return strcmp(name, "split") == 0 || strcmp(name, "warps") == 0; }
+static bool may_be_choice(const char *name) { return strcmp(name, "split_k") == 0 || strcmp(name, "warps") == 0; }
 
 static void put_case(const Writing *w, const Pairs *dims, Buf *out) {
     buf_puts(out, "where");
@@ -167,7 +167,7 @@ static void put_line(Writing *w, const Buf *begin, const char *text) {
 }
 
 static void put_choices(Writing *w, const TuneResult *r, int n) {
-    static const char *const lists[2][2] = {{"split", "[1, 2, 3, 4, 6, 8, 12, 16, 64, 128, 256, 512]"},
+    static const char *const lists[2][2] = {{"split_k", "[1, 2, 3, 4, 6, 8, 12, 16, 64, 128, 256, 512]"},
                                             {"warps", "[1, 2, 4, 8, 16, 32]"}};
     for (int l = 0; l < 2; l++) {
         bool wanted = false;

@@ -273,7 +273,7 @@ static void passed(void *ctx, Fn *f, const char *pass) {
     if (s->found) return;
     ir_print(f, &text);
     bool first = !c->text, alike = !first && strcmp(c->text, text.p) == 0;
-    bool filled = strcmp(pass, "lanes") == 0;
+    bool filled = strcmp(pass, "neutral_padding") == 0;
     heap_free(c->text);
     c->text = text.p;
     s->places |= filled;
@@ -325,7 +325,7 @@ static bool stages_same(Check *c) {
     c->err = &how;
     Fn *last = compiled_after(c->rt, c->compiled, c->general, AFTER_last);
     Fn *lanes = !last || has_rings(last) ? compiled_after(c->rt, c->compiled, c->general, AFTER_lanes) : NULL;
-    fine = (!lanes || stage_same(c, lanes, "lanes", true)) && (!last || stage_same(c, last, "defer", true));
+    fine = (!lanes || stage_same(c, lanes, "neutral_padding", true)) && (!last || stage_same(c, last, "lazy_reduce", true));
     c->err = err;
     if (!fine) name_pass(c, &how);
     buf_free(&how);

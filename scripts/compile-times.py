@@ -13,9 +13,9 @@ above --worst, a compilation ended by a signal, or the PTX differs.
 """
 import argparse, concurrent.futures, os, random, re, resource, subprocess, sys, tempfile
 
-WORDS = {"warps": [1, 2, 4, 8, 16, 32], "stages": [1, 2, 3, 4, 6], "cluster": [1, 2, 4], "split": [1, 2, 4, 8],
-         "blocks": [1, 32, 132], "walk": [1, 2], "slices": [1, 2], "pingpong": [1, 2], "groups": [1, 2, 3],
-         "streamk": [1, 2], "keep": [1, 4], "tally": [1, 2]}
+WORDS = {"warps": [1, 2, 4, 8, 16, 32], "stages": [1, 2, 3, 4, 6], "cluster": [1, 2, 4], "split_k": [1, 2, 4, 8],
+         "blocks": [1, 32, 132], "persistent": [1, 2], "sliced_k": [1, 2], "pingpong": [1, 2], "groups": [1, 2, 3],
+         "stream_k": [1, 2], "resident_b": [1, 4], "privatize": [1, 2]}
 GENERATORS = ["", "--products", "--sums", "--rows", "--carried"]
 
 

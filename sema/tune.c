@@ -1,7 +1,7 @@
 // `tune` items: which numbers of a kernel are free to be chosen, and among what.
 //
 //     tune matmul {
-//         BM in [16, 64, 128];  BN in [64, 128, 256];  split in [1, 2, 4];      choices: `<>` names and words of the schedule
+//         BM in [16, 64, 128];  BN in [64, 128, 256];  split_k in [1, 2, 4];      choices: `<>` names and words of the schedule
 //         where BM * BN <= 128 * 256;                                           constraints on them
 //         key M, N, K;                                                          dimensions that a choice depends on
 //     }

@@ -26,7 +26,7 @@ enum { C_EMIT = 1, C_RUN = 2, C_TEST = 4, C_EXPLAIN = 8, C_DEVICES = 16, C_HELP 
     X(0,   set,       LIST,   "NAME=VALUE",                                                C_EMIT | C_RUN | C_TUNE | C_TEST, \
       "a compile-time value or a dimension (tests: a compile-time value that a launch leaves open): an integer, true, false or an element type; may be given again") \
     X(0,   with,      LIST,   "NAME=VALUE",                                                C_COMPILES, \
-      "part of the schedule: warps, stages, cluster, split, blocks, walk, slices, pingpong, groups, streamk, keep or tally; may be given again") \
+      "part of the schedule: warps, stages, cluster, split_k, blocks, persistent, sliced_k, pingpong, groups, stream_k, resident_b or privatize; may be given again") \
     X(0,   math,      CHOICE, "default|strict|fast",                                       C_COMPILES, \
       "strict: no multiply and add becomes an fma; fast: approximate division, square root and functions") \
     X(0,   opt,       CHOICE, "default|none",                                              C_COMPILES | C_ONNX | C_DIFF, \

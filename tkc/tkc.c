@@ -117,7 +117,7 @@ const Command command_table[] = {
       "What a failure is: results of eval and of the emulator (or --device) that differ from each other, or from those with --opt=none, by more than rounding (of models, those of the "
       "interpreter besides); an internal error; a crash; a sanitizer's report; a compilation that does not end. Or --shell says it.\n"
       "Arguments are those of `tkc run`.", NULL,
-      "tkc reduce wrong.tk x='randint(-3,4):f32[2000]' --with=split=8 -o small.tk\n"
+      "tkc reduce wrong.tk x='randint(-3,4):f32[2000]' --with=split_k=8 -o small.tk\n"
       "tkc reduce wrong.onnx x=random:f32[8,784] --dtype=f16 -o small.onnx\n"
       "tkc reduce slow.tk --shell='! timeout 5 tkc {} -o /dev/null'",
       main_reduce },

@@ -6,8 +6,8 @@
 //     BM = 64,  BN = 128                               8.4 us      a row of the tune item: an instance, its tile IR, the model
 //     BM = 64,  BN = 256                              10.1 us      of cost.c; a tenth of a millisecond
 //     ...
-//     BM = 64,  BN = 128, split = 2                   11.9 us      and, where all is to be measured, the same with other schedules:
-//     BM = 64,  BN = 128, walk = 2                     8.4 us      parts of the loop, walking, warps
+//     BM = 64,  BN = 128, split_k = 2                   11.9 us      and, where all is to be measured, the same with other schedules:
+//     BM = 64,  BN = 128, persistent = 2                     8.4 us      parts of the loop, walking, warps
 //
 // What the caller gives is not free, neither are the words of the schedule that the row names.
 #include "lower/cost/cost.h"
@@ -27,15 +27,15 @@ typedef enum Sort { ROWS = 1, WGMMA = 2, MMA_SYNC = 4 } Sort;
 enum { MAX_TRIED = 12 };
 // clang-format off
 static const struct { const char *word; int sorts, value[MAX_TRIED]; } tried[] = {
-    {"split",   WGMMA | MMA_SYNC,        {1, 2, 3, 4, 6, 8, 12, 16}},
-    {"split",   ROWS,                    {1, 4, 16, 64, 128, 256, 512}},
-    {"walk",    WGMMA,                   {1, 2}},
+    {"split_k",   WGMMA | MMA_SYNC,        {1, 2, 3, 4, 6, 8, 12, 16}},
+    {"split_k",   ROWS,                    {1, 4, 16, 64, 128, 256, 512}},
+    {"persistent",    WGMMA,                   {1, 2}},
     {"pingpong", WGMMA,                  {1, 2}},
-    {"keep",    WGMMA,                   {1, 4, 8, 16, 32, 64}},
+    {"resident_b",    WGMMA,                   {1, 4, 8, 16, 32, 64}},
     {"cluster", WGMMA,                   {1, 2, 4, 8}},
     {"stages",  MMA_SYNC,                {2, 3, 4}},
     {"warps",   ROWS,                    {1, 2, 4, 8, 16, 32}},
-    {"tally",   ROWS,                    {1, 2}},
+    {"privatize",   ROWS,                    {1, 2}},
 };
 // clang-format on
 enum { WORDS = sizeof tried / sizeof *tried };
@@ -93,25 +93,25 @@ static bool one_product(const Fn *f) {
 
 // What a word means when it is left out is left out, unless the caller has said it.
 static void plain(Schedule *s, const Schedule *said) {
-    if (s->split == 1 && !said->split) s->split = 0;
-    if (s->walk == 2 && !said->walk) s->walk = 0;
+    if (s->split_k == 1 && !said->split_k) s->split_k = 0;
+    if (s->persistent == 2 && !said->persistent) s->persistent = 0;
     if (s->cluster == 1 && !said->cluster) s->cluster = 0;
     if (s->pingpong == 1 && !said->pingpong) s->pingpong = 0;
-    if (s->keep == 1 && !said->keep) s->keep = 0;
+    if (s->resident_b == 1 && !said->resident_b) s->resident_b = 0;
 }
 
 // Blocks that load for each other are two, each with tiles of its own; others are the parts of one, and do not walk.
 static bool cluster_possible(const Look *l, Fn *f, const Schedule *s, int blocks) {
     if (blocks == 1) return true;
-    if (s->split < 2) return blocks == 2;
-    return blocks == s->split && s->walk != 2 && !scatter_refusal(f, l->opt->target, blocks);
+    if (s->split_k < 2) return blocks == 2;
+    return blocks == s->split_k && s->persistent != 2 && !scatter_refusal(f, l->opt->target, blocks);
 }
 
 static bool tallies(Fn *f, const CompileOptions *opt, const Schedule *given) {
     CompileOptions asked = *opt;
     const char *why;
     asked.schedule = *given;
-    asked.schedule.tally = 2;
+    asked.schedule.privatize = 2;
     return tally_params(f, &asked, &why) != 0;
 }
 
@@ -134,14 +134,14 @@ static void vary(Look *l, TKernel *k, const TuneCandidate *from, Fn *f, const in
     Schedule s = *given;
     int *field = schedule_field(&s, tried[word].word, strlen(tried[word].word), &most);
     bool open = !*field && tried[word].sorts & (int)sort_of(f, l->opt->target);
-    if (open && strcmp(tried[word].word, "split") == 0 && split_refusal(f)) open = false;
-    if (strcmp(tried[word].word, "pingpong") == 0) open &= s.walk != 1 && s.split < 2 && one_product(f);
+    if (open && strcmp(tried[word].word, "split_k") == 0 && split_refusal(f)) open = false;
+    if (strcmp(tried[word].word, "pingpong") == 0) open &= s.persistent != 1 && s.split_k < 2 && one_product(f);
     // one trip, and more tiles than blocks: else the model has no time for it
-    if (strcmp(tried[word].word, "keep") == 0) open &= usual->schedule.keep > 1 && s.pingpong > 1;
+    if (strcmp(tried[word].word, "resident_b") == 0) open &= usual->schedule.resident_b > 1 && s.pingpong > 1;
     // no faster together, wherever it was measured
     if (strcmp(tried[word].word, "cluster") == 0) open &= s.pingpong < 2;
     // where the model has a word on it
-    if (strcmp(tried[word].word, "tally") == 0) open &= tallies(f, l->opt, &s);
+    if (strcmp(tried[word].word, "privatize") == 0) open &= tallies(f, l->opt, &s);
     bool clusters = open && strcmp(tried[word].word, "cluster") == 0;
     for (int i = 0; i < (open ? MAX_TRIED : 1) && (!open || tried[word].value[i]); i++) {
         if (clusters && !cluster_possible(l, f, &s, tried[word].value[i])) continue;

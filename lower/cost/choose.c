@@ -15,7 +15,7 @@ static const char *words(Arena *a, const Candidate *all, int n, int best, Instan
     int tried = 0;
     for (int i = 0; i < n; i++) tried += all[i].us < INFINITY;
     Candidate shown = *b;
-    if (!given->walk) shown.schedule.walk = 0;                          // where tiles leave is said of its own
+    if (!given->persistent) shown.schedule.persistent = 0;                          // where tiles leave is said of its own
     const char *what = candidate_text(a, &shown, given);
     if (!b->allowed || (b->us == INFINITY && !b->from)) return NULL;
     if (!what && tried < 2) return NULL;

@@ -33,8 +33,8 @@ static const double WORTH_PARTS = 0.95;                              // of the t
 typedef struct Open { Fn *f; const Work *w; const Target *t; const Schedule *given; bool in_graph; } Open;
 
 static bool nested(const Open *o, Cost *out) {
-    int stages, given = o->given->split > 1 ? o->given->split : 1;
-    bool open = o->given->split < 1 && o->given->cluster < 2 && split_refusal(o->f) == NULL;
+    int stages, given = o->given->split_k > 1 ? o->given->split_k : 1;
+    bool open = o->given->split_k < 1 && o->given->cluster < 2 && split_refusal(o->f) == NULL;
     out->us = nest_us(o->w, o->t, 1, given, o->given->stages, &stages);
     for (int n = 2; n <= MOST_TOGETHER; n++) {
         double us = nest_us(o->w, o->t, n, given, o->given->stages, &stages);
@@ -46,7 +46,7 @@ static bool nested(const Open *o, Cost *out) {
         double us = nest_us(o->w, o->t, 1, tried_parts[i], o->given->stages, &stages);
         if (us <= 0 || us >= out->us * WORTH_PARTS) continue;
         out->us = us;
-        out->schedule.split = tried_parts[i];
+        out->schedule.split_k = tried_parts[i];
         out->schedule.stages = o->given->stages;
     }
     return out->us > 0;
@@ -56,14 +56,14 @@ static bool nested(const Open *o, Cost *out) {
 static Cost down_columns(const Open *o) {
     const Schedule *given = o->given;
     Cost c = {.schedule = *given};
-    bool keeps = o->w->keeps && o->w->programs > o->t->sms && given->walk != 1 && !o->w->alone && given->split < 2 && given->cluster < 2 && given->streamk < 2 && given->slices < 2 && given->pingpong != 1;
-    if (!keeps || !(given->keep > 1 || (!given->keep && !given->stages))) return c;
+    bool keeps = o->w->keeps && o->w->programs > o->t->sms && given->persistent != 1 && !o->w->alone && given->split_k < 2 && given->cluster < 2 && given->stream_k < 2 && given->sliced_k < 2 && given->pingpong != 1;
+    if (!keeps || !(given->resident_b > 1 || (!given->resident_b && !given->stages))) return c;
     c.us = INFINITY;
-    for (int run = given->keep ? given->keep : 2; run <= (given->keep ? given->keep : KEPT_MOST); run++) {
+    for (int run = given->resident_b ? given->resident_b : 2; run <= (given->resident_b ? given->resident_b : KEPT_MOST); run++) {
         double us = kept_us(o->w, o->t, run);
         if (us >= c.us) continue;
         c.us = us;
-        c.schedule.keep = run;
+        c.schedule.resident_b = run;
         c.schedule.pingpong = 2;
     }
     return c;
@@ -74,13 +74,13 @@ static int parts_of(const Open *o, How how, Cost *out) {
     const int *tried = tried_parts;
     const Work *w = o->w;
     int parts = how.parts;
-    for (int i = 1; !o->given->split && !how.dealt && w->splits && i < MAX_TRIED && tried[i] <= w->trips; i++) {
+    for (int i = 1; !o->given->split_k && !how.dealt && w->splits && i < MAX_TRIED && tried[i] <= w->trips; i++) {
         if (tried[i] == o->given->cluster && !w->merged) continue;          // the blocks of a cluster are the parts of a tile where both are asked for
         if (i >= USUAL && (double)w->programs * tried[i] > o->t->sms) break;
         double us = product_us(w, o->t, (How){.parts = tried[i], .walks = how.walks}), near = nearer_us(w, o->t, o->given, tried[i], us);
         if (us - near >= out->us) continue;
         out->us = us - near;
-        out->schedule.split = parts = tried[i];
+        out->schedule.split_k = parts = tried[i];
         out->schedule.cluster = near > 0 ? parts : o->given->cluster;
     }
     return parts;
@@ -99,7 +99,7 @@ static void in_clusters(const Open *o, bool walks, Cost *out) {
 // Two blocks of a cluster, one below the other, each of which brings half of what both read: 0.90 to 1.01 of the time of 60 products by such tiles, 0.985 in the mean.
 static void in_pairs(const Open *o, Cost *out) {
     const Schedule *given = o->given, *s = &out->schedule;
-    bool whole = s->split < 2 && s->cluster < 2 && s->streamk < 2 && s->slices < 2 && s->keep < 2, open = !given->cluster && given->split < 2 && !given->blocks && given->walk != 1;
+    bool whole = s->split_k < 2 && s->cluster < 2 && s->stream_k < 2 && s->sliced_k < 2 && s->resident_b < 2, open = !given->cluster && given->split_k < 2 && !given->blocks && given->persistent != 1;
     if (!o->w->pairs || !whole || !open || o->in_graph || !o->t->has_cluster || o->w->gathered > 0 || 2 * o->w->programs < (int64_t)o->t->sms || out->us < PAIRS_LEAST || out->us > PAIRS_MOST) return;
     out->us *= WORTH_PAIRS;
     out->schedule.cluster = 2;
@@ -108,13 +108,13 @@ static void in_pairs(const Open *o, Cost *out) {
 // Parts that are the blocks of a cluster, each of which joins a slice of the tile and goes on with that.
 static void in_slices(const Open *o, Cost *out) {
     const Schedule *given = o->given;
-    bool open = !given->split && !given->cluster && given->walk != 2 && !given->blocks && given->pingpong < 2 && given->streamk < 2 && given->slices < 2 && given->keep < 2;
+    bool open = !given->split_k && !given->cluster && given->persistent != 2 && !given->blocks && given->pingpong < 2 && given->stream_k < 2 && given->sliced_k < 2 && given->resident_b < 2;
     double least = fmin(SLICES_SHORT, out->us * WORTH_SLICES);
     for (int parts = 2; open && parts <= SLICES_MOST && parts <= o->w->trips; parts *= 2) {
         double us = product_us(o->w, o->t, (How){.parts = parts, .scattered = true}) + (o->in_graph ? LATE_IN_GRAPH : 0);
         if (us >= least || scatter_refusal(o->f, o->t, parts)) continue;
         out->us = least = us;
-        out->schedule.split = out->schedule.cluster = parts;
+        out->schedule.split_k = out->schedule.cluster = parts;
         out->schedule.pingpong = given->pingpong;
     }
 }
@@ -124,12 +124,12 @@ static int one_loop(const Open *o, Cost *out) {
     const Work *w = o->w;
     const Target *t = o->t;
     const Schedule *given = o->given;
-    bool scattered = given->split > 1 && given->cluster == given->split && w->splits && w->clocks > 0 && !w->merged && t->has_st_async;
-    bool walks = given->walk != 1 && !w->alone && !scattered, asked = given->pingpong > 1, deals = w->splits && w->clocks > 0 && walks && given->split < 2;
-    How how = {.parts = given->split > 1 && w->splits ? given->split : 1, .walks = walks, .pingpong = asked && w->pingpong, .dealt = deals && given->streamk > 1, .scattered = scattered};
+    bool scattered = given->split_k > 1 && given->cluster == given->split_k && w->splits && w->clocks > 0 && !w->merged && t->has_st_async;
+    bool walks = given->persistent != 1 && !w->alone && !scattered, asked = given->pingpong > 1, deals = w->splits && w->clocks > 0 && walks && given->split_k < 2;
+    How how = {.parts = given->split_k > 1 && w->splits ? given->split_k : 1, .walks = walks, .pingpong = asked && w->pingpong, .dealt = deals && given->stream_k > 1, .scattered = scattered};
     out->us = product_us(w, t, how);
     int parts = parts_of(o, how, out);
-    if (!given->cluster && !given->split && !asked && !how.dealt && walks && parts == 1 && w->common > 0 && t->has_cluster) in_clusters(o, walks, out);
+    if (!given->cluster && !given->split_k && !asked && !how.dealt && walks && parts == 1 && w->common > 0 && t->has_cluster) in_clusters(o, walks, out);
     double chained;
     bool knows = true, chain = w->clocks && cost_of_chain(w->loop, w->trips, w->programs, t->sms, &chained, &knows);
     if (!knows) return 0;
@@ -138,12 +138,12 @@ static int one_loop(const Open *o, Cost *out) {
         out->close = true;
     }
     double turns = product_us(w, t, (How){.parts = 1, .walks = true, .pingpong = true});
-    if (!given->pingpong && !given->slices && !how.dealt && w->pingpong && w->common <= 0 && walks && parts == 1 && given->cluster < 2 && w->programs > t->sms && turns < out->us) {
+    if (!given->pingpong && !given->sliced_k && !how.dealt && w->pingpong && w->common <= 0 && walks && parts == 1 && given->cluster < 2 && w->programs > t->sms && turns < out->us) {
         out->us = turns;
         out->schedule.pingpong = 2;
     }
     if (w->splits && w->clocks > 0 && !w->merged && !chain) in_slices(o, out);
-    return out->schedule.cluster > 1 && out->schedule.split > 1 ? out->schedule.split : parts;
+    return out->schedule.cluster > 1 && out->schedule.split_k > 1 ? out->schedule.split_k : parts;
 }
 
 bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int64_t *dims, Cost *out) {
@@ -175,6 +175,6 @@ bool cost_of(Fn *f, const CompileOptions *opt, const Schedule *given, const int6
     // One short round needs no loading ahead, and a tile is stored sooner by its own threads than by the copy engine; in a graph only
     // a chain's, and where rows may end within a tile (GPT-2 2 us of 610, BERT 5 of 370; ViT, all of whose tiles walk, 285 instead of 278).
     bool itself = !opt->in_graph || out->close || w.outside > RAGGED || f->kernel->ndims > 0;
-    if (itself && !given->walk && !given->blocks && !w.three && out->schedule.streamk < 2 && !(out->schedule.cluster > 1 && parts == 1) && (double)w.programs * parts <= t->sms && out->us < SHORT) out->schedule.walk = 1;
+    if (itself && !given->persistent && !given->blocks && !w.three && out->schedule.stream_k < 2 && !(out->schedule.cluster > 1 && parts == 1) && (double)w.programs * parts <= t->sms && out->us < SHORT) out->schedule.persistent = 1;
     return true;
 }

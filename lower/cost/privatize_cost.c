@@ -45,15 +45,15 @@ void cost_tally(Fn *f, const CompileOptions *opt, const int64_t *dims, Schedule 
     const char *why;
     int64_t programs;
     double  places;
-    if (s->tally) return;
+    if (s->privatize) return;
     asked.schedule = *s;
     uint64_t usual = tally_params(f, &asked, &why);
-    asked.schedule.tally = 2;
+    asked.schedule.privatize = 2;
     uint64_t params = tally_params(f, &asked, &why);
     if (!params || !launch_by_dims(f->launch->programs, dims, &programs) || programs < 1) return;
     double blocks = (double)((programs + BESIDE - 1) / BESIDE), most = (double)f->target->sms * 2;
     bool   fit = places_of(f, params, dims, &places);
     if (blocks > most) blocks = most;
     bool worth = fit && updates(facts_new(f), &f->body, params, dims) * (double)programs >= WORTH * places * blocks;
-    if (worth != (usual == params)) s->tally = worth ? 2 : 1;
+    if (worth != (usual == params)) s->privatize = worth ? 2 : 1;
 }

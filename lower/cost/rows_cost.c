@@ -304,8 +304,8 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
     bool sized = launch_by_dims(f->launch->programs, dims, &programs);
     Work w = {.all = {.facts = facts_new(f), .dims = dims, .known = true}};
     w.alike = share_meets(f, &w.runs);
-    w.meets = w.alike && given->split != 1 && !given->cluster;
-    int  blocks = given->cluster || given->split || given->warps ? 1 : share_blocks(f, t, dims);
+    w.meets = w.alike && given->split_k != 1 && !given->cluster;
+    int  blocks = given->cluster || given->split_k || given->warps ? 1 : share_blocks(f, t, dims);
     if (blocks > 1 && !(w.meets && sized && programs * FEW_CLUSTERS <= t->sms)) {   // a long row: a cluster's, whatever there is of them
         *out = (Cost){.us = START + bytes / (t->gbs * MEMORY * 1e3), .schedule = *given};
         out->schedule.cluster = blocks;
@@ -317,8 +317,8 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
     if (!r->known || !r->lanes || r->lanes > LONGEST || programs < 1) return false;
     CompileOptions own = *opt;
     own.schedule = *given;
-    bool splits = !given->split && w.outer > 1 && (w.meets || split_refusal(f) == NULL);
-    int  per_block, usual = schedule_warps(f, &own, &per_block), parts = given->split > 1 ? given->split : 1;
+    bool splits = !given->split_k && w.outer > 1 && (w.meets || split_refusal(f) == NULL);
+    int  per_block, usual = schedule_warps(f, &own, &per_block), parts = given->split_k > 1 ? given->split_k : 1;
     w.usual = given->warps ? 0 : usual;
     double stands = launch_us(&w, t, (double)programs, bytes, usual, per_block, parts);
     int tried[MAX_PARTS + 1] = {w.meets && programs * 2 <= t->sms ? (int)(t->sms / programs) : 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
@@ -335,7 +335,7 @@ bool cost_of_rows(Fn *f, const CompileOptions *opt, const Schedule *given, const
             double us = launch_us(&w, t, (double)programs, bytes, warps, each, p);
             if (us >= out->us || us > stands * WORTH) continue;
             *out = (Cost){.us = us, .schedule = *given};
-            if (p > 1) out->schedule.split = p;
+            if (p > 1) out->schedule.split_k = p;
             if (warps != usual) out->schedule.warps = warps;
         }
     return out->us < INFINITY;

@@ -466,7 +466,7 @@ bool share_meets(Fn *f, bool *runs) {
 
 bool share_in_memory(Fn *f, const CompileOptions *opt) {
     Share s = {.f = f, .in_memory = true};
-    int64_t parts = opt->schedule.split;
+    int64_t parts = opt->schedule.split_k;
     if (parts < 2 || !f->fast || !meets(&s) || !together(f, parts)) return false;
     Op *program = program_of(f);
     Builder b = {f, NULL, program->next, f->body.first->span};
@@ -491,7 +491,7 @@ bool share_in_memory(Fn *f, const CompileOptions *opt) {
 bool share_rows(Fn *f, const CompileOptions *opt) {
     Share s = {.f = f};
     int asked = opt->schedule.cluster;
-    if (asked == 1 || opt->schedule.warps == 1 || opt->schedule.split > 1) return false;
+    if (asked == 1 || opt->schedule.warps == 1 || opt->schedule.split_k > 1) return false;
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) if (op->code == OP_T_dot) return false;
     const char *why = refusal(&s, f->target);
     int64_t blocks = asked ? asked : why || s.n < 2 || joins_tiles(&s) ? 1 : blocks_for(&s, row_bytes(&s, NULL));

@@ -118,8 +118,8 @@ static const char *refusal(const Split *s, const Target *t, int parts) {
 }
 
 bool scatter_applies(const Split *s, const CompileOptions *opt) {
-    if (opt->schedule.cluster < 2 || opt->schedule.cluster != opt->schedule.split || !split_products(s)) return false;
-    s->f->scatter_refused = refusal(s, opt->target, opt->schedule.split);
+    if (opt->schedule.cluster < 2 || opt->schedule.cluster != opt->schedule.split_k || !split_products(s)) return false;
+    s->f->scatter_refused = refusal(s, opt->target, opt->schedule.split_k);
     return !s->f->scatter_refused;
 }
 

@@ -18,7 +18,7 @@
 // else in the kernel touches: then nobody can tell when they happen. Its size is a number, or what the launch knows and
 // the variant assumes. On `eval`, where each atomic is done at once, a tally means nothing.
 //
-// Where dimensions are known the model decides (lower/cost/privatize_cost.c), else extents that are numbers do; `tally` in the
+// Where dimensions are known the model decides (lower/cost/privatize_cost.c), else extents that are numbers do; `privatize` in the
 // schedule: 2 wherever it can be, 1 nowhere.
 #include "lower/build.h"
 #include "lower/facts/facts.h"
@@ -125,13 +125,13 @@ static bool fits(Tally *t, int64_t bytes, LExpr dynamic) {
 
 uint64_t tally_params(Fn *f, const CompileOptions *opt, const char **refused) {
     Tally t = {.f = f, .facts = facts_new(f), .opt = opt};
-    bool asked = opt->schedule.tally == 2, any = false;
+    bool asked = opt->schedule.privatize == 2, any = false;
     uint64_t found = 0;
     int64_t bytes = 0;
     LExpr dynamic = {0};
     *refused = NULL;
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) any |= on_tensor(op);
-    if (!any || opt->schedule.tally == 1) return 0;
+    if (!any || opt->schedule.privatize == 1) return 0;
     *refused = kernel_refusal(f);
     for (const Op *op = *refused ? NULL : op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) {
         if (!on_tensor(op)) continue;

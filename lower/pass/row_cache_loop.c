@@ -25,7 +25,7 @@
 // row a cluster 551 us, rows dealt out in turn 746, drawn 534 (2026-11-21).
 //
 // All rows must be of one length, and where a tile stands in memory must follow from the row's number. Rows that
-// clusters share (cluster_rows.c) walk by themselves; --with=walk=2 asks for it, walk=1 forbids it.
+// clusters share (cluster_rows.c) walk by themselves; --with=persistent=2 asks for it, persistent=1 forbids it.
 #include "lower/facts/facts.h"
 #include "lower/pass/row_cache.h"
 #include "ptx/ptx.h"
@@ -317,7 +317,7 @@ static void rewrite(Walk *w) {
 bool walk_rows(Keep *k, const CompileOptions *opt) {
     Walk w = {.k = k};
     Fn  *f = k->f;
-    if (opt->schedule.walk == 1 || (!opt->schedule.walk && !f->shares)) return false;
+    if (opt->schedule.persistent == 1 || (!opt->schedule.persistent && !f->shares)) return false;
     f->walk_refused = refusal(&w, opt);
     if (f->walk_refused) return false;
     int later = 0;

@@ -359,7 +359,7 @@ void slices_join(Fn *f, Op *loop, Val *slice, int64_t slices) {
 bool slices_possible(Fn *f, const CompileOptions *opt) {
     bool dot = false;
     for (const Op *op = op_walk(&f->body, NULL); op; op = op_walk(&f->body, op)) dot |= op->code == OP_T_dot;
-    return dot && f->fast && opt->target->has_wgmma && opt->schedule.slices != 1;
+    return dot && f->fast && opt->target->has_wgmma && opt->schedule.sliced_k != 1;
 }
 
 // The parts of a tile as one cluster, where the first has room for what the others send.
@@ -368,13 +368,13 @@ static bool in_cluster(const Split *s, const CompileOptions *opt) {
     for (int i = 0; i < s->loop->nout; i++)
         bytes += type_lanes(&s->loop->out[i]->type) *
                  (s->loop->out[i]->type.elem == EL_f64 || s->loop->out[i]->type.elem == EL_i64 ? 8 : 4);
-    return s->merge && opt->target->has_st_async && opt->schedule.cluster == opt->schedule.split &&
-           bytes * (opt->schedule.split - 1) <= NEAR_BYTES;
+    return s->merge && opt->target->has_st_async && opt->schedule.cluster == opt->schedule.split_k &&
+           bytes * (opt->schedule.split_k - 1) <= NEAR_BYTES;
 }
 
 bool split_loop(Fn *f, const CompileOptions *opt) {
     Split s = {.f = f};
-    int64_t parts = opt->schedule.split;
+    int64_t parts = opt->schedule.split_k;
     if (streamk(f, opt) || share_in_memory(f, opt)) return true;
     if (parts > 1) f->split_refused = split_applies(&s);
     if (parts < 2 || f->split_refused) {

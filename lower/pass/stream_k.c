@@ -204,15 +204,15 @@ static const char *refusal(Deal *d, const CompileOptions *opt) {
     if (d->s.merge) return "what the loop carries is joined by a `merge`";
     if (!split_products(&d->s)) return "the loop has no product";
     for (int i = 0; i < 3; i++) if (!alike(d->s.loop->in[i])) return "programs differ in the trips of their loops";
-    if (!opt->target->has_wgmma || opt->schedule.walk == 1) return "its blocks do not walk from tile to tile";
-    if (opt->schedule.split > 1) return "each tile's loop is in parts already";
+    if (!opt->target->has_wgmma || opt->schedule.persistent == 1) return "its blocks do not walk from tile to tile";
+    if (opt->schedule.split_k > 1) return "each tile's loop is in parts already";
     if (!host_has_value(d->s.f->launch->programs)) return "how many tiles there are follows from more than dimensions";
     return NULL;
 }
 
 bool streamk(Fn *f, const CompileOptions *opt) {
     Deal d = {.s = {.f = f}, .blocks = walking_blocks(opt)};
-    if (opt->schedule.streamk < 2 || !f->fast) return false;
+    if (opt->schedule.stream_k < 2 || !f->fast) return false;
     f->streamk_refused = refusal(&d, opt);
     if (f->streamk_refused) return false;
     Op *was = program_of(f), *program = op_new(f, OP_T_program, was->span, 0, NULL, 1);

@@ -52,7 +52,7 @@ static int bands(Ws *h) {
     const Val *row = h->p[0].row;
     int64_t regs = 0;
     if (axis_extent(row) != BANDS * BAND || (h->opt->schedule.groups == 1 && one_fits(h))) return 1;
-    if (h->opt->schedule.slices > 1) return refuse(h, "groups that share its trips are asked for");
+    if (h->opt->schedule.sliced_k > 1) return refuse(h, "groups that share its trips are asked for");
     for (int i = 0; i < h->np; i++) {
         const Product *p = &h->p[i];
         if (p->row != row || p->swapped) return refuse(h, "products differ in rows");

@@ -142,7 +142,7 @@ static bool one_tile(const Ws *h) {
 static bool one_round(Ws *h) {
     int64_t programs;
     const Schedule *s = &h->opt->schedule;
-    return !s->walk && !s->blocks && h->chained && fact_constant(h->facts, h->f->launch->programs, &programs) &&
+    return !s->persistent && !s->blocks && h->chained && fact_constant(h->facts, h->f->launch->programs, &programs) &&
            programs <= (int64_t)h->opt->target->sms;
 }
 
@@ -172,7 +172,7 @@ static uint32_t row_slots(Ws *h) {
 }
 
 uint32_t ws_walk_bytes(Ws *h) {
-    if (h->nest || h->f->cluster || h->opt->schedule.walk == 1 || one_round(h) || !one_tile(h) || (h->p[0].swapped && !h->by_threads) || !ws_program(h->f)) return 0;
+    if (h->nest || h->f->cluster || h->opt->schedule.persistent == 1 || one_round(h) || !one_tile(h) || (h->p[0].swapped && !h->by_threads) || !ws_program(h->f)) return 0;
     for (int rows = 0; rows < (h->p[0].swapped || ws_in_pairs(h) ? 1 : 2); rows++) {
         int stores = 0;
         h->by_rows = rows;

@@ -37,7 +37,7 @@ int ws_pingpong(Ws *h) {
     const Product *p = &h->p[0];
     if (h->opt->schedule.pingpong < 2) return 1;
     int64_t regs = 0;
-    if (h->opt->schedule.slices > 1) return refuse(h, "its groups share the trips of a tile");
+    if (h->opt->schedule.sliced_k > 1) return refuse(h, "its groups share the trips of a tile");
     if (h->np > 1 && !h->pipelined) return refuse(h, "a product of a trip waits for another");
     for (; p < h->p + h->np; p++) {
         for (int i = 0; i < 2; i++)

@@ -85,7 +85,7 @@ static void before_loop(Op *loop, const Op *left, Op *right) {
 void ws_keep(Ws *h) {
     Fn *f = h->f;
     Op *loop = NULL, *dot = product_of(f, &loop), *program = ws_program(f);
-    if (h->opt->schedule.keep < 2) return;
+    if (h->opt->schedule.resident_b < 2) return;
     if (!dot || !program || f->parts || f->dealt) return refuse(h, "it is for one product in one loop, all of which a program makes");
     Op *left = plain_load(h, dot->in[0], loop), *right = plain_load(h, dot->in[1], loop);
     if (!left || !right || left == right || dot->out[0]->type.rank != 2) return refuse(h, "an operand is not a plain load of the loop");
@@ -101,7 +101,7 @@ void ws_keep(Ws *h) {
     replace_uses(&f->body, n, beyond);
     remove_dead(f);
     before_loop(loop, left, right);
-    h->keep = h->opt->schedule.keep;
+    h->keep = h->opt->schedule.resident_b;
     h->row_tile = within->def;
     h->column_tile = beyond->def;
     if (region_uses(&f->body, program->out[0]) != 2) {

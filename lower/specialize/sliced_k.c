@@ -23,7 +23,7 @@
 enum { WORTH = 4 };                                            // trips: to join what groups have takes as long as one
 
 static int refuse(Ws *h, const char *why) {
-    if (h->opt->schedule.slices > 1) h->f->slices_refused = why;
+    if (h->opt->schedule.sliced_k > 1) h->f->slices_refused = why;
     return 1;
 }
 
@@ -40,9 +40,9 @@ static int64_t most_trips(const Ws *h) {
 }
 
 int ws_slices(Ws *h) {
-    int asked = h->opt->schedule.slices;
+    int asked = h->opt->schedule.sliced_k;
     const Schedule *s = &h->opt->schedule;
-    if (asked == 1 || (!asked && (!h->chained || s->stages || s->walk == 2 || s->blocks || s->cluster > 1))) return 1;
+    if (asked == 1 || (!asked && (!h->chained || s->stages || s->persistent == 2 || s->blocks || s->cluster > 1))) return 1;
     if (h->f->parts || h->f->dealt) return refuse(h, "programs share the loop already");
     if (h->groups * h->bands > 1) return refuse(h, "a tile of more than 64 rows has two warp groups already");
     if (h->made_bytes) return refuse(h, "an operand is made before the loop");

@@ -173,12 +173,12 @@ static Fn *build(World *w, const char *name, const char *arch) {       // arch N
     CompileOptions opt = {.target = target_find(arch),
                           .verify = true,
                           .schedule = {.stages = slices > 1 ? 4 : 2,
-                                       .split = parts,
-                                       .slices = slices,
+                                       .split_k = parts,
+                                       .sliced_k = slices,
                                        .pingpong = pingpong,
                                        .cluster = cluster,
-                                       .walk = walk,
-                                       .streamk = dealt ? 2 : 0,
+                                       .persistent = walk,
+                                       .stream_k = dealt ? 2 : 0,
                                        .blocks = dealt}};
     if (!lower_run(f, &opt)) { diag_print(w->s, stderr, DIAG_short, false); fail(); }
     return f;

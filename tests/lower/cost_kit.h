@@ -81,7 +81,7 @@ static inline void model_holds(World *w, const Seen *seen, int n, Schedule (*giv
             Schedule schedule = given(t);
             Cost c = cost_of_tile(w, s->kernel, s->x, t, &schedule);
             double us = c.us;
-            assert_int_equal(c.schedule.split, schedule.split);
+            assert_int_equal(c.schedule.split_k, schedule.split_k);
             if (fabs(us - t->us) > may.estimate * t->us)
                 fail_msg("%s %lld x %lld x %lld by %d x %d x %d / %d: %.1f us expected, %.1f seen", s->kernel, (long long)s->x.m, (long long)s->x.n, (long long)s->x.k, t->bm, t->bn, t->bk, t->given, us, t->us);
             if (race_add(&r, t->us, us)) taken = t;

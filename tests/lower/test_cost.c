@@ -21,7 +21,7 @@ static const char source[] =
     "kernel fixed(a: bf16[512, 768], b: bf16[2304, 768], c: out bf16[512, 2304]) grid (m in 512 by 64, n in 2304 by 144)\n"
     "{ var acc = zeros<f32>(m, n);  for k in 768 by 64 { acc += dot(a[m, k], b[n, k] over k); }  c[m, n] = acc as bf16; }\n"
     "tune groups { BM in [8, 16, 32, 64, 128, 256]; }\n"
-    "tune matmul { BM in [64, 128, 256]; BN in [64, 128, 256]; BK in [64, 128]; split in [1, 2]; where BM * BN <= 128 * 256; key M, N, K; }\n";
+    "tune matmul { BM in [64, 128, 256]; BN in [64, 128, 256]; BK in [64, 128]; split_k in [1, 2]; where BM * BN <= 128 * 256; key M, N, K; }\n";
 
 // clang-format off
 static const Seen seen[] = {
@@ -172,8 +172,8 @@ static const Kept kept[] = {
 };
 enum { KEPT = sizeof kept / sizeof *kept };
 
-static Schedule in_parts(const Tile *t) { return (Schedule){.split = t->given}; }
-static Schedule in_slices(const Tile *t) { return (Schedule){.split = t->given, .cluster = t->given}; }
+static Schedule in_parts(const Tile *t) { return (Schedule){.split_k = t->given}; }
+static Schedule in_slices(const Tile *t) { return (Schedule){.split_k = t->given, .cluster = t->given}; }
 
 static void model(void **state) {
     World w = world_of(source);
@@ -196,7 +196,7 @@ static void long_end(void **state) {
     World w = world_of(source);
     double us[3];
     (void)state;
-    for (int i = 0; i < 3; i++) us[i] = cost_of_tile(&w, "curved", (Shape){512, 3072, 768}, &tiles[i], &(Schedule){.split = 1}).us;
+    for (int i = 0; i < 3; i++) us[i] = cost_of_tile(&w, "curved", (Shape){512, 3072, 768}, &tiles[i], &(Schedule){.split_k = 1}).us;
     double two = us[0], square = us[1], one = us[2];
     if (two > 0.95 * square || two > 0.95 * one || fabs(two - 9.0) > 2 || fabs(one - 10.3) > 2)
         fail_msg("%.1f, %.1f, %.1f us", two, square, one);
@@ -208,7 +208,7 @@ static void down_columns(void **state) {
     (void)state;
     for (const Kept *x = kept; x < kept + KEPT; x++) {
         Tile tile = {x->bm, x->bn, x->bk, 1, 0};
-        Cost c = cost_of_tile(&w, "matmul", (Shape){x->m, x->n, x->k}, &tile, &(Schedule){.split = 1, .keep = x->keep});
+        Cost c = cost_of_tile(&w, "matmul", (Shape){x->m, x->n, x->k}, &tile, &(Schedule){.split_k = 1, .resident_b = x->keep});
         if (fabs(c.us - x->us) > 0.13 * x->us) fail_msg("%d x %d x %d by %d x %d, %d of them: %.1f us expected, %.1f seen", (int)x->m, (int)x->n, (int)x->k, x->bm, x->bn, x->keep, c.us, x->us);
     }
     session_free(w.s);
@@ -228,7 +228,7 @@ static void groups_in_turns(void **state) {
                 Tile tile = {.bm = end->bm, .bn = end->bn};
                 double seen_us = p == 1 ? end->together : end->pingpong;
                 if (seen_us <= 0) continue;
-                double us = cost_of_tile(&w, "transposed", (Shape){end->m, end->n, end->k}, &tile, &(Schedule){.split = 1, .walk = 2, .pingpong = p}).us;
+                double us = cost_of_tile(&w, "transposed", (Shape){end->m, end->n, end->k}, &tile, &(Schedule){.split_k = 1, .persistent = 2, .pingpong = p}).us;
                 if (fabs(us - seen_us) > 0.2 * seen_us)
                     fail_msg("%d x %d x %d by %d x %d, %d: %.1f us expected, %.1f seen", (int)end->m, (int)end->n,
                              (int)end->k, end->bm, end->bn, p, us, seen_us);
@@ -291,7 +291,7 @@ static void choices_in_a_graph(void **state) {
         const Launched *taken = NULL, *best = x;
         double least = 0;
         for (end = x; end < launched + LAUNCHED && same_launch(end, x); end++) {
-            double us = cost_of_tile(&w, end->kernel, end->x, &end->tile, &(Schedule){.split = 1, .walk = 2, .pingpong = end->pingpong}).us;
+            double us = cost_of_tile(&w, end->kernel, end->x, &end->tile, &(Schedule){.split_k = 1, .persistent = 2, .pingpong = end->pingpong}).us;
             if (!taken || us < least) taken = end, least = us;
             if (end->us < best->us) best = end;
         }
@@ -305,15 +305,15 @@ static void choices_in_a_graph(void **state) {
 static void short_rounds(void **state) {
     static const Tile any = {64, 144, 64, 1, 0};
     World w = world_of(source);
-    const Schedule open = {.split = 1};
+    const Schedule open = {.split_k = 1};
     Cost c;
     (void)state;
     assert_true(cost_for(&w, "fixed", NULL, 0, (Shape){0}, &open, &c));
-    assert_int_equal(c.schedule.walk, 1);
+    assert_int_equal(c.schedule.persistent, 1);
     w.opt.in_graph = true;
     assert_true(cost_for(&w, "fixed", NULL, 0, (Shape){0}, &open, &c));
-    assert_int_equal(c.schedule.walk, 0);
-    assert_int_equal(cost_of_tile(&w, "transposed", (Shape){512, 2304, 768}, &any, &open).schedule.walk, 1);
+    assert_int_equal(c.schedule.persistent, 0);
+    assert_int_equal(cost_of_tile(&w, "transposed", (Shape){512, 2304, 768}, &any, &open).schedule.persistent, 1);
     session_free(w.s);
 }
 
@@ -322,8 +322,8 @@ static void table_behind(void **state) {
     static const Tile tile = {64, 64, 128, 1, 0};
     World w = world_of(source);
     (void)state;
-    double small = cost_of_tile(&w, "looked_up", (Shape){64, 2048, 2048}, &tile, &(Schedule){.split = 1}).us;
-    double plain = cost_of_tile(&w, "matmul", (Shape){64, 2048, 2048}, &tile, &(Schedule){.split = 1}).us;
+    double small = cost_of_tile(&w, "looked_up", (Shape){64, 2048, 2048}, &tile, &(Schedule){.split_k = 1}).us;
+    double plain = cost_of_tile(&w, "matmul", (Shape){64, 2048, 2048}, &tile, &(Schedule){.split_k = 1}).us;
     if (small > 1.2 * plain) fail_msg("%.1f us by a table, %.1f without", small, plain);
     session_free(w.s);
 }
@@ -337,7 +337,7 @@ static void choice(void **state) {
     assert_true(choose(&w, "matmul", small, &c));
     assert_int_equal(value_of(c.kernel, "BM"), 64);
     assert_int_equal(value_of(c.kernel, "BN"), 128);
-    assert_int_equal(c.schedule.walk, 1);                                                      // 128 tiles: one round
+    assert_int_equal(c.schedule.persistent, 1);                                                      // 128 tiles: one round
     assert_int_equal(c.schedule.cluster, 0);
     assert_non_null(strstr(c.why, "best of"));
     assert_true(choose(&w, "matmul", (Shape){8192, 8192, 8192}, &c));
@@ -359,9 +359,9 @@ static void choice(void **state) {
     assert_true(kernel_choose(w.s, (InstanceOf){w.file, sema_find_kernel(w.file, "matmul"), NULL, 0, known, 2}, &w.opt, &c));          // a dimension is not known
     assert_null(c.why);
     assert_int_equal(value_of(c.kernel, "BM"), 128);
-    w.opt.schedule.split = 4;
+    w.opt.schedule.split_k = 4;
     assert_true(choose(&w, "matmul", small, &c));
-    assert_int_equal(c.schedule.split, 4);
+    assert_int_equal(c.schedule.split_k, 4);
     assert_int_equal(diag_count(w.s), 0);
     session_free(w.s);
 }

@@ -35,7 +35,7 @@ static const Seen seen[] = {
 };
 // clang-format on
 
-static Schedule by_split(const Tile *t) { return (Schedule){.split = t->given}; }
+static Schedule by_split(const Tile *t) { return (Schedule){.split_k = t->given}; }
 
 static void test_bytes(void **state) {
     World w = world_of(source);

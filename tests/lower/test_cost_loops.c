@@ -69,7 +69,7 @@ static const Seen seen[] = {
 // clang-format on
 enum { SEEN = sizeof seen / sizeof *seen };
 
-static Schedule by_stages(const Tile *t) { return (Schedule){.split = 1, .stages = t->given}; }
+static Schedule by_stages(const Tile *t) { return (Schedule){.split_k = 1, .stages = t->given}; }
 
 static void loops(void **state) {
     World w = world_of(source);
@@ -87,7 +87,7 @@ static void schedules(void **state) {
     assert_int_equal(c.schedule.stages, 3);
     assert_true(choose(&w, "rows_of_8", (Shape){900, 3000, 3000}, &c));
     assert_int_equal(c.schedule.cluster, 2);
-    assert_int_equal(c.schedule.walk, 0);
+    assert_int_equal(c.schedule.persistent, 0);
     session_free(w.s);
 }
 
@@ -104,7 +104,7 @@ static void parts(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
         assert_true(choose(&w, "joined", best[i].s, &c));
-        assert_in_range(c.schedule.split, best[i].least, best[i].most);
+        assert_in_range(c.schedule.split_k, best[i].least, best[i].most);
     }
     session_free(w.s);
 }

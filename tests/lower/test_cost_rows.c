@@ -42,7 +42,7 @@ static bool cost(World *w, const Way *x, bool open, Cost *c) {
     int n = 0;
     if (!strcmp(x->kernel, "norm")) name = names[0];
     for (int i = 0; i < 2; i++) if (x->tile[i]) set[n++] = (SemaValue){.name = name[i], .ival = x->tile[i]};
-    Schedule given = open ? (Schedule){0} : (Schedule){.warps = x->warps, .split = x->split};
+    Schedule given = open ? (Schedule){0} : (Schedule){.warps = x->warps, .split_k = x->split};
     return cost_for(w, x->kernel, set, n, (Shape){x->m, x->n, 0}, &given, c);
 }
 
@@ -76,21 +76,21 @@ static void choice(void **state) {
     Cost c;
     (void)state;
     assert_true(cost(&w, &(Way){"columns", 8192, 8192, {32, 256}, 0, 0, 0}, true, &c));
-    assert_true(c.schedule.split >= 8 && c.schedule.split <= 64);
+    assert_true(c.schedule.split_k >= 8 && c.schedule.split_k <= 64);
     assert_true(cost(&w, &(Way){"total", 0, 67108864, {8192, 0}, 0, 0, 0}, true, &c));
-    assert_true(c.schedule.split >= 64);
+    assert_true(c.schedule.split_k >= 64);
     assert_true(cost(&w, &(Way){"total", 0, 8192, {8192, 0}, 0, 0, 0}, true, &c));             // one trip
-    assert_int_equal(c.schedule.split, 0);
+    assert_int_equal(c.schedule.split_k, 0);
     assert_true(cost(&w, &(Way){"softmax", 8192, 8192, {0, 0}, 0, 0, 0}, true, &c));           // no loop: as it is
-    assert_int_equal(c.schedule.split, 0);
+    assert_int_equal(c.schedule.split_k, 0);
     assert_int_equal(c.schedule.warps, 0);
     assert_true(cost(&w, &(Way){"norm", 10000, 1024, {64, 16}, 0, 0, 0}, true, &c));            // parts that meet, and as many warps as keep what they read
-    assert_int_equal(c.schedule.split, 2);
+    assert_int_equal(c.schedule.split_k, 2);
     assert_true(c.schedule.warps > 1 && c.schedule.warps <= 8);
-    w.opt.schedule.split = 1;
+    w.opt.schedule.split_k = 1;
     Choice chosen;
     assert_true(choose(&w, "columns", (Shape){8192, 8192, 0}, &chosen));
-    assert_int_equal(chosen.schedule.split, 1);                                                 // --with stands
+    assert_int_equal(chosen.schedule.split_k, 1);                                                 // --with stands
     session_free(w.s);
 }
 

@@ -210,7 +210,7 @@ static void several_products(Draw *d, uint32_t keep, Program *p, Kernel *k, Buf 
 static void schedule(Draw *d, Program *p) {
     static const int some[] = {2, 3, 4};
     if (chance(d, 25)) p->schedule.stages = PICK(d, some);
-    if (chance(d, 15)) p->schedule.walk = 1 + (int)roll(d, 2);
+    if (chance(d, 15)) p->schedule.persistent = 1 + (int)roll(d, 2);
     if (chance(d, 15)) p->schedule.cluster = 2;
     if (chance(d, 15)) p->schedule.warps = chance(d, 50) ? 4 : 8;
 }

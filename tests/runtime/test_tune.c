@@ -41,7 +41,7 @@ static World world(void) {
     assert_int_equal(diag_errors(w.s), 0);
     w.dev = device_open("cuda", &(DeviceOptions){.driver = FAKE_WHOLE_PATH}, &err);
     assert_non_null(w.dev);
-    w.rt = runtime_new(w.s, w.dev, &(RuntimeOptions){.compile.schedule = {.split = 1, .walk = 1}});      // fewer to compile
+    w.rt = runtime_new(w.s, w.dev, &(RuntimeOptions){.compile.schedule = {.split_k = 1, .persistent = 1}});      // fewer to compile
     return w;
 }
 

@@ -47,7 +47,7 @@ test_says() {
 
 # As `tkc run` chooses for these sizes and this target.
 test_says '^FAIL  wrong.tk: sum 2000, on emu for sm_90a$'
-test_says '^      `total`, N = 2000: --with=.*split=[0-9]+'
+test_says '^      `total`, N = 2000: --with=.*split_k=[0-9]+'
 chosen=$(sed -n 's/^      `total`, N = 2000: //p' out)
 says "schedule       $chosen" wrong.tk --kernel=total --set=N=2000 --emit=report
 test_says '^      `total`, N = 2000: the defaults$' --defaults
@@ -56,7 +56,7 @@ test_says '^          `total`: --with=.*split' -R graph
 test_says 'on emu for sm_80$' --arch=sm_80
 
 # Options of the command line stand.
-test_says '^      `total`, N = 2000: .*--with=split=3' --with=split=3
+test_says '^      `total`, N = 2000: .*--with=split_k=3' --with=split_k=3
 test_says '^      `tiled`, N = 300: --set=B=16$' --set=B=16 -R tiles
 test_says 'set BX: no launch' --set=BX=16
 test_says 'most is for --all-schedules' --most=3
