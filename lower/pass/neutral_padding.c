@@ -105,13 +105,13 @@ static bool stands_beyond(const Val *x, const Val *axis) {
     return x->layout && layout_span(x->layout, type_axis(&x->type, axis)) > axis_extent(axis);
 }
 
-// Made of a row of a ring (recurrence.c): it was a load, which leaves 0 in places past the axis; there the ring has the next row.
-static bool of_ring_row(const Val *v, const Val *axis) {
+// Is it what an op of this code makes, or computed of that element by element?
+static bool made_of(const Val *v, const Val *axis, OpCode code) {
     const Op *d = v->def;
     if (!d || type_axis(&v->type, axis) < 0) return false;
-    if (d->code == OP_T_buffer_row) return true;
+    if (d->code == code) return true;
     bool each = d->code == OP_T_cast || d->code == OP_T_binary || d->code == OP_T_unary || d->code == OP_T_fun || d->code == OP_T_select || d->code == OP_T_convert;
-    for (int i = 0; each && i < d->nin; i++) if (of_ring_row(d->in[i], axis)) return true;
+    for (int i = 0; each && i < d->nin; i++) if (made_of(d->in[i], axis, code)) return true;
     return false;
 }
 
@@ -124,8 +124,10 @@ static Val *filled(Fn *f, Facts *facts, Op *at, Val *x, Val *const *axes, int n,
         Dead d = dead_value(facts, x, axis);
         bool pow2 = (axis_extent(axis) & (axis_extent(axis) - 1)) == 0;
         bool full = (axis->def->flags & AXIS_FULL) && pow2;
-        bool moved = x->layout && x->def && x->def->code == OP_T_convert;               // through shared memory, where nothing stands for places beyond the lanes
-        if (x->layout ? !stands_beyond(x, axis) || !(full || moved || (!pow2 && of_ring_row(x, axis))) : full) continue;
+        // A load leaves 0 in places past the axis. A conversion goes through shared memory, where nothing stands for those; a ring (recurrence.c)
+        // has the next row there.
+        bool moved = x->layout && made_of(x, axis, OP_T_convert);
+        if (x->layout ? !stands_beyond(x, axis) || !(full || moved || (!pow2 && made_of(x, axis, OP_T_buffer_row))) : full) continue;
         if (d.known && d.c == fill && (fill != 0 || !signbit(d.c))) continue;
         Val *alive = b_op(&b, OP_T_live, 0, type_tile(EL_bool, 1, &axis), 1, &axis);
         Val *c = b_number(&b, type_scalar((Elem)x->type.elem), fill);
