@@ -61,7 +61,7 @@ static void child_and_parent(void **state) {
             tkc_close(w.ctx);
             _exit(!fine);
         }
-        tkc_launch *more;
+        tkc_launch *more = NULL;
         assert_true(holds(&w, w.run, 2) && prepared_for(&w, "4", &more) && holds(&w, more, 4));
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
