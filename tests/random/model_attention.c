@@ -32,7 +32,8 @@ static void projected(Model *m, const Heads *h, bool split, const char *of, char
     snprintf(to, 24, "h%d", t);
 }
 
-// A mask of the scores: causal where the length is a number, of each key from the input elsewhere.
+// A mask of the scores: causal where the length is a number, of each key from the input elsewhere. None where there are infinities: a loop that ends
+// at the last key of a causal mask does not read the values behind it, which the model as written multiplies by 0.
 static void masked(Model *m, const Heads *h, char *scores) {
     int64_t s = h->length.at[0];
     int t = m->names++;
@@ -106,7 +107,7 @@ static bool written(Model *m) {
         model_put(m, "%s s%d w%d -> ss%d\n", over ? "Div" : "Mul", t,
                   const_scalar(m, over ? 1 / scale : scale), t),
             snprintf(scores, 24, "ss%d", t);
-    if (chance(&m->d, 50)) masked(m, &h, scores);
+    if (chance(&m->d, 50) && !m->special) masked(m, &h, scores);
     model_put(m, "Softmax %s -> sm%d axis=-1\n", scores, t);
     if (h.n == 0) model_put(m, "MatMul sm%d %s -> %s\n", t, v, name);
     else {
@@ -127,7 +128,7 @@ static bool operator(Model *m) {
     if (y < 0) return false;
     for (int i = 0; i < 3; i++) projected(m, &h, false, h.x.name, p[i]);
     model_put(m, "Attention %s %s %s -> %s q_num_heads=%d kv_num_heads=%d is_causal=%d", p[0], p[1], p[2],
-              m->value[y].name, (int)h.n, (int)h.n, (int)roll(&m->d, 2));
+              m->value[y].name, (int)h.n, (int)h.n, (int)roll(&m->d, 2) & !m->special);
     if (chance(&m->d, 30)) model_put(m, " scale=0.25");
     if (chance(&m->d, 20)) model_put(m, " softcap=2.5");
     model_put(m, "\n");
