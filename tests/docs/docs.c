@@ -3,7 +3,8 @@
 //     docs page TRANSCRIPT TKC PAGE.md WORK [FOLDER]    every kernel on the page compiles, every command prints what is shown;
 //                                                       the folder is there, under its name
 //     docs links PAGE.md...                   relative links lead somewhere, #anchors to a heading
-//     docs map ROOT ARCHITECTURE.md           the map names each source file, and nothing that is not there
+//     docs map ROOT ARCHITECTURE.md           the map, or the README.md to which it leads, names each
+//                                             source file, and nothing that is not there
 //     docs ops PAGE.md                        the page is the tile IR's op table (--bless writes it)
 //     docs library PAGE.md FILE.tk...         each fn and kernel of the library has a heading, and stands there as it is declared
 //     docs includes ROOT                      folders include only those that they may, and few files know LLVM, say
@@ -202,39 +203,78 @@ static void check_links(const char *page) {
 }
 
 // ---- map -----------------------------------------------------------------------------------------
-// The map has a heading `### name/` for each folder, and for folders inside that have a table of their own; what stands in `backquotes` in the first cell of a table's
-// row below it is a file there, or a pattern of some.
+// The map has two forms of a folder. A heading `### name/` has a table below it. An item "-
+// [`name/`](../name/README.md)" sends the reader to that file, whose tables count instead. What stands in
+// `backquotes` in the first cell of a table's row is a file of the folder, or a pattern of files. A folder
+// inside another one may have a table or a README of its own; its files count only there.
 
-typedef struct Entry { char pattern[NAME]; int folder, line; bool used; } Entry;
+typedef struct Entry { char pattern[NAME]; const char *page; int folder, line; bool used; } Entry;
 
 static Entry entries[4096];
 static int nentries;
 static char folders[64][64];
+static bool has_readme[64];
 static int nfolders;
 
-static void read_map(const char *path) {
+static void read_row(const char *page, int line, const char *row, int folder) {
+    const char *cell_end = row[0] == '|' ? strchr(row + 1, '|') : NULL;
+    for (const char *p = row; cell_end && (p = strchr(p, '`')) && p < cell_end; ) {
+        size_t size = strcspn(p + 1, "`");
+        if (nentries == 4096 || size >= sizeof entries->pattern) { printf("too long a map\n"); exit(2); }
+        Entry *e = &entries[nentries++];
+        snprintf(e->pattern, sizeof e->pattern, "%.*s", (int)size, p + 1);
+        e->page = page, e->folder = folder, e->line = line;
+        p += size + 2;
+    }
+}
+
+// The name in front of "/`", as the next folder of the map.
+static int add_folder(const char *page, int line, const char *name, bool readme) {
+    char added[sizeof *folders];
+    const char *end = strstr(name, "/`");
+    if (nfolders == 64) { printf("too long a map\n"); exit(2); }
+    snprintf(added, sizeof added, "%.*s", (int)(end - name), name);
+    for (int i = 0; i < nfolders; i++)
+        if (strcmp(folders[i], added) == 0) fail("%s:%d: `%s/` is on the map twice", page, line, added);
+    strcpy(folders[nfolders], added);
+    has_readme[nfolders] = readme;
+    return nfolders++;
+}
+
+static void read_readme(const char *root, const char *map, int line, const char *link, int folder) {
+    char wanted[NAME], *page = NULL, *text, *at;
+    bool in_block = false;
+    int number = 1;
+    snprintf(wanted, sizeof wanted, "/`](../%s/README.md)", folders[folder]);
+    if (!starts(link, wanted))
+        fail("%s:%d: the link of `%s/` must be (../%s/README.md)", map, line, folders[folder],
+             folders[folder]);
+    if (asprintf(&page, "%s/%s/README.md", root, folders[folder]) < 0) exit(2);
+    if (access(page, F_OK) != 0) { fail("%s:%d: there is no %s", map, line, page); return; }
+    for (text = at = read_whole(page); *at; number++) {
+        size_t size = strcspn(at, "\n");
+        bool more = at[size] != '\0';
+        at[size] = '\0';
+        if (starts(at, "```")) in_block = !in_block;
+        if (!in_block) read_row(page, number, at, folder);
+        at += size + more;
+    }
+    free(text);
+}
+
+static void read_map(const char *root, const char *path) {
     static char *lines[LINES];
-    int n = cut(read_whole(path), lines);
-    bool in_block = false, in_folder = false;
+    int n = cut(read_whole(path), lines), folder = -1;
+    bool in_block = false;
     for (int i = 0; i < n; i++) {
-        char *end = strstr(lines[i], "/`");
+        const char *end = strstr(lines[i], "/`");
         if (starts(lines[i], "```")) in_block = !in_block;
         if (in_block) continue;
-        if (lines[i][0] == '#') in_folder = false;
-        if (starts(lines[i], "### `") && end && nfolders < 64) {
-            snprintf(folders[nfolders++], sizeof *folders, "%.*s", (int)(end - lines[i] - 5), lines[i] + 5);
-            in_folder = true;
-        }
-        if (lines[i][0] != '|' || !in_folder) continue;
-        char *cell_end = strchr(lines[i] + 1, '|');
-        for (char *p = lines[i]; cell_end && (p = strchr(p, '`')) && p < cell_end; ) {
-            size_t size = strcspn(p + 1, "`");
-            if (nentries == 4096 || size >= sizeof entries->pattern) { printf("too long a map\n"); exit(2); }
-            Entry *e = &entries[nentries++];
-            snprintf(e->pattern, sizeof e->pattern, "%.*s", (int)size, p + 1);
-            e->folder = nfolders - 1, e->line = i + 1;
-            p += size + 2;
-        }
+        if (lines[i][0] == '#') folder = -1;
+        if (starts(lines[i], "### `") && end) folder = add_folder(path, i + 1, lines[i] + 5, false);
+        else if (starts(lines[i], "- [`") && end && strstr(lines[i], "README.md"))
+            read_readme(root, path, i + 1, end, add_folder(path, i + 1, lines[i] + 4, true));
+        if (folder >= 0) read_row(path, i + 1, lines[i], folder);
     }
 }
 
@@ -271,13 +311,21 @@ static int visit(const char *root, const char *inner, const char *name, int fold
     int n = snprintf(path, sizeof path, "%s%s%s", inner, *inner ? "/" : "", name);
     int m = snprintf(whole, sizeof whole, "%s/%s", root, path);
     if (n >= PATH || m >= PATH || stat(whole, &info) != 0) return 0;
-    if (S_ISDIR(info.st_mode)) return has_section(folders[folder], path) ? 1 : walk(root, path, folder);
-    bool listed = !is_source(name);
+    if (S_ISDIR(info.st_mode)) {
+        if (has_section(folders[folder], path)) return 1;
+        int files = walk(root, path, folder);
+        if (files > 0 && has_readme[folder])
+            fail("the folder `%s/%s/` needs a README.md, and an item with its link on the map",
+                 folders[folder], path);
+        return files;
+    }
+    bool listed = !is_source(name) || (has_readme[folder] && strcmp(path, "README.md") == 0);
     for (int i = 0; i < nentries; i++) {
         if (entries[i].folder != folder || fnmatch(entries[i].pattern, path, 0) != 0) continue;
         listed = entries[i].used = true;
     }
-    if (!listed) fail("%s/%s is not on the map: give it a row, in a few words, under its folder", folders[folder], path);
+    if (!listed) fail("%s/%s is not on the map: give it a row, in a few words, %s", folders[folder], path,
+                      has_readme[folder] ? "in its folder's README.md" : "under its folder");
     return 1;
 }
 
@@ -299,14 +347,14 @@ static int walk(const char *root, const char *inner, int folder) {
 static void check_map(const char *root, const char *page) {
     char path[PATH];
     struct stat info;
-    read_map(page);
+    read_map(root, page);
     for (int i = 0; i < nfolders; i++) {
         snprintf(path, sizeof path, "%s/%s", root, folders[i]);
         if (walk(path, "", i) == 0) fail("%s: the folder `%s/` is not there, or holds nothing", page, folders[i]);
     }
     for (const Entry *e = entries; e < entries + nentries; e++)
         if (!e->used && !strchr(e->pattern, '*'))
-            fail("%s:%d: `%s`: no such file in %s/", page, e->line, e->pattern, folders[e->folder]);
+            fail("%s:%d: `%s`: no such file in %s/", e->page, e->line, e->pattern, folders[e->folder]);
     DIR *dir = opendir(root);
     for (struct dirent *e; dir && (e = readdir(dir)); ) {
         bool known = false;
