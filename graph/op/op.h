@@ -7,6 +7,10 @@
 //     }
 //     const OpRow ops_activation[] = {OP("HardSigmoid", 1, lower_hard_sigmoid), ..., {0}};
 //
+// A new operator is such a function and such a row, in the file of its family. schema.c gets a row with the
+// most inputs, outputs and attributes that the operator has; tests/graph/ops.txt gets a case, which is a
+// model of one node and its result. op.c lists the tables of all families.
+//
 // A row holds from opset `since` on, until a later row of the same name. A function returns the first output and puts the
 // others into op->out. Errors follow graph.h: NULL, and a message was recorded; so missing inputs and wrong attributes
 // need no checks of their own (op_in gives NULL after a message, op_opt gives NULL in silence: not given).

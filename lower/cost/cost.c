@@ -10,8 +10,9 @@
 //     attention_cost.c      attention: a product of what became of another one
 //     independent_products_cost.c    its gradients: more of them, of which some wait for others
 //
-// Of what is left open, the least is taken: parts of a loop, joined through memory or in a cluster; a cluster, where an operand's rows come at half
-// the rate; groups that make tiles of their own; blocks that share a multiprocessor. What is not known to be faster stays as it is.
+// Of what is left open, the least is taken: parts of a loop (split-K), joined through memory or in a
+// cluster; a cluster, where an operand's rows come at half the rate; groups that make tiles of their own;
+// blocks that share a multiprocessor. What is not known to be faster stays as it is.
 #include "lower/cost/work.h"
 #include "lower/pass/passes.h"
 
@@ -69,7 +70,7 @@ static Cost down_columns(const Open *o) {
     return c;
 }
 
-// As one part, or as many as are less.
+// Split-K: as one part, or as many as are less.
 static int parts_of(const Open *o, How how, Cost *out) {
     const int *tried = tried_parts;
     const Work *w = o->w;

@@ -1,4 +1,6 @@
-// Hopper's own: mbarriers, the turns of consumer groups, roles, TMA. Products are llvm/wgmma.c's.
+// Hopper's own: mbarriers, the turns of consumer groups, roles, and TMA loads: emit_tma_load, under "TMA"
+// below. specialize/producer.c makes that op (ws_fill). llvm/wgmma.c has products, llvm/tma_store.c TMA
+// stores.
 //
 // Shared memory holds the rings (1024-byte aligned stages, as swizzled TMA and wgmma want them), then the
 // mbarriers, then what the rest of the kernel asks for. A tile of R rows by C columns lies in chunks of

@@ -2,7 +2,8 @@
 //
 // Only the last trip of a `by` loop can have dead lanes, and a causal mask cuts only the tiles on the
 // diagonal. So a trip first asks, once for the whole program, whether all lanes are alive and all masks
-// true, and if so runs a copy of the body in which that is known:
+// true, and if so runs a copy of the body in which that is known (the report says of such a loop:
+// "trips without padding have a body without masks"):
 //
 //     for n0 .. L by 128 {                       for n0 .. L by 128 {
 //         n = axis n0, L {128}                       if n0 + 128 <= L and n0 + 127 <= first(m) {

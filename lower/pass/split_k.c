@@ -1,4 +1,5 @@
-// A loop in parts: several programs run a share of its trips each, and the last of them to be done puts the shares together.
+// Split-K, a loop in parts: several programs run a share of its trips each, and the last of them to be done
+// puts the shares together.
 //
 //     acc = 0                                   part, tile = program % S, program / S
 //     for k in K by BK {                        acc = 0
