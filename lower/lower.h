@@ -49,7 +49,7 @@ int  candidate_best(const Candidate *c, int n);        // the one that kernel_ch
 // "BM = 64, BN = 128, split = 2"; NULL: nothing but the defaults.
 const char *candidate_text(Arena *a, const Candidate *c, const Schedule *given);
 
-typedef struct PassInfo { const char *name, *meaning; int from_level, to_level; } PassInfo;
+typedef struct PassInfo { const char *name, *phase, *meaning; int level; } PassInfo;      // level: of the tile IR behind it
 extern const int pass_count;
 const PassInfo *pass_info(int i);          // in the order in which they run
 bool  pass_required(int i);                // something of it runs with --opt=none, too

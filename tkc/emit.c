@@ -359,7 +359,7 @@ static int print_passes(void) {
     buf_puts(&out, "kernels, tile IR:\n");
     for (int i = 0; i < pass_count; i++) {
         const PassInfo *p = pass_info(i);
-        buf_printf(&out, "%2d  %-15s level %d -> %d  %s%s\n", i + 1, p->name, p->from_level, p->to_level, p->meaning,
+        buf_printf(&out, "%2d  %-23s  %-12s  %s%s\n", i + 1, p->name, p->phase, p->meaning,
                    pass_required(i) ? " (required)" : "");
     }
     buf_puts(&out, "\nmodels, graph IR:\n");

@@ -1,8 +1,11 @@
 // The pass driver.
 //
-//     simplify > extremes > contract > hoist > flatten > unroll > tighten > batch > chunk > split > share > keep >
-//     prefetch > tally > schedule > align > lanes                      level 1
-//     pipeline (roles on Hopper) > peel > layout > defer       level 2
+//     canonicalise   simplify scale_past_max contract licm flatten unroll
+//     partition      shrink_tiles batch_programs strip_mine stream_k rows_in_memory split_k cluster_rows
+//     schedule       row_cache prefetch privatize schedule align_rows infinities neutral_padding         level 1
+//     specialize     sink_guard, then the first that takes the kernel: specialize, recurrence, pipeline  level 2
+//     layout         peel merge_masks layout fill_padding
+//     late           lazy_reduce
 //
 // then llvm/*.c: one LLVM function a kernel; ptx/tidy.c and emit.c: equal values merged, the NVPTX back end.
 //
@@ -45,13 +48,23 @@ static bool run_share(Fn *f, const CompileOptions *o) {
 static bool run_keep(Fn *f, const CompileOptions *o)     { if (keep_tiles(f, o)) simplify(f); return true; }
 static bool run_tally(Fn *f, const CompileOptions *o)    { tally(f, o); return true; }
 static bool run_chunk(Fn *f, const CompileOptions *o)    { (void)o; chunk(f); return true; }
-static bool run_pipeline(Fn *f, const CompileOptions *o) {
-    unguard(f);
-    bool roles = specialize(f, o), merges = merge_drop(f);
+static bool run_stream_k(Fn *f, const CompileOptions *o) { streamk(f, o); return true; }
+static bool run_in_memory(Fn *f, const CompileOptions *o) { if (!f->dealt) share_in_memory(f, o); return true; }
+static bool run_guard(Fn *f, const CompileOptions *o)    { (void)o; unguard(f); return true; }
+
+// Of specialize, recurrence and pipeline the first that takes the kernel makes the rings: level 2.
+static bool run_specialize(Fn *f, const CompileOptions *o) {
+    bool taken = specialize(f, o), merges = merge_drop(f);
     if (merges || f->slices) simplify(f);
-    return roles || sequence(f, o) || pipeline(f, o);
+    if (taken) f->level = 2;
+    return true;
 }
-static bool run_layout(Fn *f, const CompileOptions *o)   { bool ok = assign_layouts(f, o); lanes_beyond(f); return ok; }
+static bool run_recurrence(Fn *f, const CompileOptions *o) {
+    if (f->level == 1 && sequence(f, o)) f->level = 2;
+    return true;
+}
+static bool run_pipeline(Fn *f, const CompileOptions *o) { return f->level == 2 || pipeline(f, o); }
+static bool run_beyond(Fn *f, const CompileOptions *o)   { (void)o; lanes_beyond(f); return true; }
 static bool run_align(Fn *f, const CompileOptions *o)    { (void)o; align_rows(f); return true; }
 static bool run_infinities(Fn *f, const CompileOptions *o) { (void)o; infinities(f); return true; }
 static bool run_lanes(Fn *f, const CompileOptions *o)    { (void)o; if (lanes(f)) simplify(f); return true; }
@@ -64,29 +77,35 @@ static bool need_lanes(Fn *f, const CompileOptions *o)   { (void)o; lanes(f); re
 
 // clang-format off
 static const struct { PassInfo info; PassFn *run, *required; } passes[] = {
-    {{"simplify", "folds constants, merges equal values, drops dead ones, gives dots their accumulators", 1, 1}, run_simplify, NULL},
-    {{"scale_past_max", "moves positive factors behind maxima and minima",                                     1, 1}, run_extremes, NULL},
-    {{"contract", "a * b + c becomes fma, rounded once (not with --math=strict)",                         1, 1}, run_contract, NULL},
-    {{"licm",    "moves what a loop does not change out of it",                                          1, 1}, run_hoist, NULL},
-    {{"flatten",  "makes one loop of nests of loops around products",                                     1, 1}, run_flatten, NULL},
-    {{"unroll",   "writes out short loops that load what neighbours load, or that only compute",          1, 1}, run_unroll, NULL},
-    {{"shrink_tiles",  "gives tiles no more elements than the rows have that they were made for",                 1, 1}, run_tighten, NULL},
-    {{"batch_programs",    "makes one of several short programs, their number an axis",                            1, 1}, run_batch, NULL},
-    {{"strip_mine",    "cuts tiles that no block can hold into loops over chunks of an axis",                  1, 1}, run_chunk, need_chunk},
-    {{"split_k",    "lets several programs share the trips of a loop of sums",                              1, 1}, split_loop, NULL},
-    {{"cluster_rows",    "lets the blocks of a cluster share the loops of a long row",                           1, 1}, run_share, need_merge},
-    {{"row_cache",     "keeps in shared memory what one loop loads and a later one would load again",          1, 1}, run_keep, NULL},
-    {{"prefetch", "loads ahead in loops that reduce across lanes, and in recurrences",                                 1, 1}, run_prefetch, NULL},
-    {{"privatize",    "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1, 1}, run_tally, NULL},
-    {{"schedule", "chooses warps for a program and programs for a block",                                 1, 1}, schedule, schedule},
-    {{"align_rows",    "moves rows that begin anywhere 16 bytes at a time, from where 16 bytes begin",           1, 1}, run_align, NULL},
-    {{"infinities", "computes tiles again in f32 where TF32 made NaN of an infinity",                       1, 1}, run_infinities, NULL},
-    {{"neutral_padding",    "gives padding a neutral value where a reduction would count it",             1, 1}, run_lanes, need_lanes},
-    {{"pipeline", "gives the operands of products rings in shared memory, filled ahead of use",           1, 2}, run_pipeline, NULL},
-    {{"peel",     "gives trips without padding and with masks all true a body of their own",         2, 2}, run_peel, NULL},
-    {{"merge_masks",    "makes one comparison of a mask and of where its axis ends",                               2, 2}, run_masks, NULL},
-    {{"layout",   "assigns every tile to registers, lanes and warps; inserts conversions",                2, 2}, run_layout, run_layout},
-    {{"lazy_reduce",    "joins the lanes of a loop's reductions after it (not with --math=strict)",                   2, 2}, run_defer, NULL},
+    {{"simplify",        "canonicalise", "folds constants, merges equal values, drops dead ones, gives dots their accumulators", 1}, run_simplify, NULL},
+    {{"scale_past_max",  "canonicalise", "moves positive factors behind maxima and minima", 1}, run_extremes, NULL},
+    {{"contract",        "canonicalise", "a * b + c becomes fma, rounded once (not with --math=strict)", 1}, run_contract, NULL},
+    {{"licm",            "canonicalise", "moves what a loop does not change out of it", 1}, run_hoist, NULL},
+    {{"flatten",         "canonicalise", "makes one loop of nests of loops around products", 1}, run_flatten, NULL},
+    {{"unroll",          "canonicalise", "writes out short loops that load what neighbours load, or that only compute", 1}, run_unroll, NULL},
+    {{"shrink_tiles",    "partition",    "gives tiles no more elements than the rows have that they were made for", 1}, run_tighten, NULL},
+    {{"batch_programs",  "partition",    "makes one of several short programs, their number an axis", 1}, run_batch, NULL},
+    {{"strip_mine",      "partition",    "cuts tiles that no block can hold into loops over chunks of an axis", 1}, run_chunk, need_chunk},
+    {{"stream_k",        "partition",    "lets persistent blocks share the iterations of the last tiles evenly", 1}, run_stream_k, NULL},
+    {{"rows_in_memory",  "partition",    "lets programs share the loops of a long row and meet in memory after each", 1}, run_in_memory, NULL},
+    {{"split_k",         "partition",    "lets several programs share the trips of a loop of sums", 1}, split_loop, NULL},
+    {{"cluster_rows",    "partition",    "lets the blocks of a cluster share the loops of a long row", 1}, run_share, need_merge},
+    {{"row_cache",       "schedule",     "keeps in shared memory what one loop loads and a later one would load again", 1}, run_keep, NULL},
+    {{"prefetch",        "schedule",     "loads ahead in loops that reduce across lanes, and in recurrences", 1}, run_prefetch, NULL},
+    {{"privatize",       "schedule",     "lets blocks go from program to program and count in shared memory what small tensors get by atomics", 1}, run_tally, NULL},
+    {{"schedule",        "schedule",     "chooses warps for a program and programs for a block", 1}, schedule, schedule},
+    {{"align_rows",      "schedule",     "moves rows that begin anywhere 16 bytes at a time, from where 16 bytes begin", 1}, run_align, NULL},
+    {{"infinities",      "schedule",     "computes tiles again in f32 where TF32 made NaN of an infinity", 1}, run_infinities, NULL},
+    {{"neutral_padding", "schedule",     "gives padding a neutral value where a reduction would count it", 1}, run_lanes, need_lanes},
+    {{"sink_guard",      "specialise",   "moves an `if` around a loop of products into its iterations", 1}, run_guard, NULL},
+    {{"specialize",      "specialise",   "gives warps roles on Hopper: a producer copies by TMA, consumers multiply by wgmma", 1}, run_specialize, NULL},
+    {{"recurrence",      "specialise",   "copies what recurrences read some iterations ahead, by cp.async", 1}, run_recurrence, NULL},
+    {{"pipeline",        "specialise",   "gives the operands of products rings in shared memory, filled ahead of use", 2}, run_pipeline, NULL},
+    {{"peel",            "layout",       "gives trips without padding and with masks all true a body of their own", 2}, run_peel, NULL},
+    {{"merge_masks",     "layout",       "makes one comparison of a mask and of where its axis ends", 2}, run_masks, NULL},
+    {{"layout",          "layout",       "assigns every tile to registers, lanes and warps; inserts conversions", 2}, assign_layouts, assign_layouts},
+    {{"fill_padding",    "layout",       "gives places past a tile a neutral value where a layout has some", 2}, run_beyond, run_beyond},
+    {{"lazy_reduce",     "late",         "joins the lanes of a loop's reductions after it (not with --math=strict)", 2}, run_defer, NULL},
 };
 // clang-format on
 
@@ -139,9 +158,9 @@ bool lower_run(Fn *f, const CompileOptions *opt) {
         PassFn *run = opt->unoptimised ? passes[i].required : passes[i].run;
         bool ok = run == NULL || run(f, with);
         if (opt->timing) opt->timing(opt->timing_ctx, passes[i].info.name, now_ms() - t);
-        laid_out |= passes[i].run == run_layout;
+        laid_out |= passes[i].run == assign_layouts;
         if (!ok || !within_bounds(f, laid_out)) return false;
-        f->level = passes[i].info.to_level;
+        if (f->level < passes[i].info.level) f->level = passes[i].info.level;
         if (opt->verify) verify(f, passes[i].info.name);
         if (opt->passed) opt->passed(opt->passed_ctx, f, passes[i].info.name);
         if (opt->dump_dir && !dump(f, opt->dump_dir, i + 1, passes[i].info.name)) return false;

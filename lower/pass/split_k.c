@@ -376,7 +376,7 @@ static bool in_cluster(const Split *s, const CompileOptions *opt) {
 bool split_loop(Fn *f, const CompileOptions *opt) {
     Split s = {.f = f};
     int64_t parts = opt->schedule.split_k;
-    if (streamk(f, opt) || share_in_memory(f, opt)) return true;
+    if (f->dealt || f->parts) return true;                  // by stream_k, or rows_in_memory
     if (parts > 1) f->split_refused = split_applies(&s);
     if (parts < 2 || f->split_refused) {
         return true;                                           // the pass `cluster_rows` drops merges that nobody wants
