@@ -61,8 +61,8 @@ const Command command_table[] = {
       "A launch is compiled as `tkc run` compiles it for the sizes of the test and for the target: the values of a tune item and the schedule "
       "that the kernel, the call, --set and --with leave open are those that were measured, or that the model chooses. Below a test that fails "
       "stand its launches and their schedules, as options with which it is had again.\n"
-      "--all-schedules runs each test with its own choice, then with each value of each word of the schedule alone (of split, blocks, stages, "
-      "cluster and keep some of each size), with up to 12 rows of each tune item, and with 24 random combinations. --with and --set stand, and what "
+      "--all-schedules runs each test with its own choice, then with each value of each word of the schedule alone (of split_k, blocks, stages, "
+      "cluster and resident_b some of each size), with up to 12 rows of each tune item, and with 24 random combinations. --with and --set stand, and what "
       "the source says of a launch. What no launch can have is refused and skipped, --verbose says why; so is what compiles to the code of a "
       "schedule before. Passed, failed and skipped then are counts of schedules; --seed draws others, --most=N takes N of each test.", NULL,
       "tkc test examples --device=emu\n"

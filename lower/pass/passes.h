@@ -42,7 +42,7 @@ bool lanes(Fn *f);                                      // neutral_padding.c: ne
 // ---- and of level 2 ------------------------------------------------------------------------------
 
 void unguard(Fn *f);                                    // sink_guard.c: a loop of products comes out of its `if`
-bool specialize(Fn *f, const CompileOptions *opt);          // tma_mbarrier.c: roles, TMA, wgmma; false: not this kernel
+bool specialize(Fn *f, const CompileOptions *opt);          // specialize.c: roles, TMA, wgmma; false: not this kernel
 bool pipeline(Fn *f, const CompileOptions *opt);        // pipeline.c: rings of shared memory and asynchronous copies
 // epilogue_loads.c: what follows the loop and is loaded from tensors that nobody writes is loaded before it; tiles as far as registers go, an element of one of the
 // `threads` that share it each. But: a load that is left where it is, or NULL
