@@ -1,4 +1,4 @@
-// The passes over the graph of a model, as `tkc --passes` lists them, and what is seen of them while they run.
+// The passes over the graph of a model: the list that `tkc --passes` prints, and the options that watch a run.
 //
 //     import                                     the graph as the model is written
 //     canonicalise, algebra, products, layout    rewrites (rewrite/rewrite.h has the rows)

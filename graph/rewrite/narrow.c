@@ -21,7 +21,8 @@
 //
 // Casts of weights move down to the weights, through whatever moves them, and are made when those are loaded. Which
 // values are kept in memory, fusion knows: it is asked (fuse.h), what it would keep gets a cast that says `kept`, and as
-// other values may then come to be kept it is asked again. At last norms between products are made part of those (split_norms.c).
+// a rounded value may change that answer, fusion is asked again, up to ROUNDS times. Last, split_norms.c
+// computes norms between two products as parts of both.
 
 #include "graph/rewrite/narrow.h"
 

@@ -1,7 +1,8 @@
 // The driver of the passes over a graph: the table, and what happens after each (graph_passes.h).
 //
-// Rewrites run from here, in the order of their rows. `narrow`, `split_norms` and `fuse` are run by whoever asks for 16-bit
-// floats or for a program, since they take arguments and have results; they report here when they have run.
+// Rewrites run from here, in the order of their rows. `narrow`, `split_norms` and `fuse` are run by whoever
+// asks for 16-bit floats or for a program, since they take arguments and have results; they report here when
+// they have run.
 #include "graph/rewrite/rewrite.h"
 
 #include "graph/stages.h"
@@ -56,8 +57,8 @@ double graph_pass_started(void) {
 static void put_name(Buf *to, const char *name) {
     int n = 0;
     for (; *name && n < 100; name++, n++) {
-        bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || (*name >= '0' && *name <= '9') || *name == '-' ||
-                     (*name == '.' && n > 0);
+        bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
+                     (*name >= '0' && *name <= '9') || *name == '-' || (*name == '.' && n > 0);
         buf_putc(to, plain ? *name : '_');
     }
     if (n == 0) buf_puts(to, "model");
@@ -71,7 +72,8 @@ static void dump(Graph *g, const GraphPasses *how, int pass, const Buf *given) {
     buf_printf(&path, ".%02d-%s.graph", pass, passes[pass].info.name);
     if (!given) graph_print(&text, g);
     const Buf *is = given ? given : &text;
-    if (!file_replace(path.p, &(FilePart){is->p ? is->p : "", is->n}, 1)) g_error(g, "%s: %s", path.p, strerror(errno));
+    if (!file_replace(path.p, &(FilePart){is->p ? is->p : "", is->n}, 1))
+        g_error(g, "%s: %s", path.p, strerror(errno));
     buf_free(&text);
     buf_free(&path);
 }
@@ -115,7 +117,9 @@ bool graph_print_after(Graph *g, Buf *to, Buf *err) {
         graph_simplify(one);
         const char *after = one->tables->passes->after;
         if (g_failed(one)) buf_puts(err, g_failed(one));
-        else if (!one->tables->ended) buf_printf(err, "--after=%s: of this model the pass does not run: --dtype and --opt decide", after);
+        else if (!one->tables->ended)
+            buf_printf(err, "--after=%s: of this model the pass does not run: --dtype and --opt decide",
+                       after);
         if (err->n) return false;
         graph_print(to, one);
     }

@@ -11,9 +11,13 @@
 
 #include <string.h>
 
-#define S(...) (Ix[]){__VA_ARGS__}
+#define S(...)                                                                                               \
+    (Ix[]) { __VA_ARGS__ }
 
-typedef struct Made { Graph *g; Node *x, *n; } Made;
+typedef struct Made {
+    Graph *g;
+    Node *x, *n;
+} Made;
 
 // x: f32[4, 8], and a node over it, which is the output.
 static Made made(Node *(*of)(Graph *g, Node *x)) {
@@ -25,35 +29,49 @@ static Made made(Node *(*of)(Graph *g, Node *x)) {
     return m;
 }
 
-static Node *made_ew(Graph *g, Node *x)       { return g_ew2(g, EW_add, x, g_ew1(g, EW_exp, x)); }
-static Node *made_where(Graph *g, Node *x)    { return g_where(g, g_ew2(g, EW_lt, x, g_ew1(g, EW_exp, x)), x, g_f(g, EL_f32, 0)); }
-static Node *made_view(Graph *g, Node *x)     { return g_transpose(g, x, 2, (int[]){1, 0}); }
-static Node *made_reduce(Graph *g, Node *x)   { return g_reduce(g, GR_sum, x, 2, false); }
-static Node *made_scan(Graph *g, Node *x)     { return g_scan(g, GR_sum, x, 1, false, false); }
+static Node *made_ew(Graph *g, Node *x) { return g_ew2(g, EW_add, x, g_ew1(g, EW_exp, x)); }
+static Node *made_where(Graph *g, Node *x) {
+    return g_where(g, g_ew2(g, EW_lt, x, g_ew1(g, EW_exp, x)), x, g_f(g, EL_f32, 0));
+}
+static Node *made_view(Graph *g, Node *x) { return g_transpose(g, x, 2, (int[]){1, 0}); }
+static Node *made_reduce(Graph *g, Node *x) { return g_reduce(g, GR_sum, x, 2, false); }
+static Node *made_scan(Graph *g, Node *x) { return g_scan(g, GR_sum, x, 1, false, false); }
 static Node *made_contract(Graph *g, Node *x) { return g_contract(g, x, x, 0, 1, 1, 1, EL_f32, EL_f32); }
-static Node *made_concat(Graph *g, Node *x)   { return g_concat(g, 0, (Node *[]){x, g_ew1(g, EW_exp, x)}, 2); }
-static Node *made_gather(Graph *g, Node *x)   { return g_gather_axis(g, x, g_input(g, "at", EL_i64, 1, S(ix(g, 3))), 0); }
-static Node *made_const(Graph *g, Node *x)    { return g_ew2(g, EW_add, x, g_const(g, EL_f32, 2, (int64_t[]){4, 8}, (float[32]){1})); }
-static Node *made_index(Graph *g, Node *x)    { return g_ew2(g, EW_add, x, g_cast(g, g_iota(g, EL_i64, 2, x->shape, 1), EL_f32)); }
-static Node *made_cast(Graph *g, Node *x)     { return g_cast(g, x, EL_f16); }
+static Node *made_concat(Graph *g, Node *x) { return g_concat(g, 0, (Node *[]){x, g_ew1(g, EW_exp, x)}, 2); }
+static Node *made_gather(Graph *g, Node *x) {
+    return g_gather_axis(g, x, g_input(g, "at", EL_i64, 1, S(ix(g, 3))), 0);
+}
+static Node *made_const(Graph *g, Node *x) {
+    return g_ew2(g, EW_add, x, g_const(g, EL_f32, 2, (int64_t[]){4, 8}, (float[32]){1}));
+}
+static Node *made_index(Graph *g, Node *x) {
+    return g_ew2(g, EW_add, x, g_cast(g, g_iota(g, EL_i64, 2, x->shape, 1), EL_f32));
+}
+static Node *made_cast(Graph *g, Node *x) { return g_cast(g, x, EL_f16); }
 
-static void order(Made *m)      { m->x->id = m->n->id + 1; }
-static void size(Made *m)       { m->n->shape = copy_ixs(m->g, S(ix_axis(m->g, 0, ix(m->g, 4)), ix(m->g, 8)), 2); }
-static void fewer(Made *m)      { m->n->nsrc = 1; }
+static void order(Made *m) { m->x->id = m->n->id + 1; }
+static void size(Made *m) { m->n->shape = copy_ixs(m->g, S(ix_axis(m->g, 0, ix(m->g, 4)), ix(m->g, 8)), 2); }
+static void fewer(Made *m) { m->n->nsrc = 1; }
 static void other_elem(Made *m) { m->n->elem = EL_i32; }
-static void no_bool(Made *m)    { m->n->src[0]->elem = EL_i32; }
-static void far_axis(Made *m)   { m->n->view.coord = copy_ixs(m->g, S(ix_axis(m->g, 5, ix(m->g, 4)), ix(m->g, 0)), 2); }
+static void no_bool(Made *m) { m->n->src[0]->elem = EL_i32; }
+static void far_axis(Made *m) {
+    m->n->view.coord = copy_ixs(m->g, S(ix_axis(m->g, 5, ix(m->g, 4)), ix(m->g, 0)), 2);
+}
 static void far_reduce(Made *m) { m->n->reduce.axes = 4; }
-static void far_scan(Made *m)   { m->n->scan.axis = 2; }
-static void more_k(Made *m)     { m->n->contract.nk = 2; }
-static void other_n(Made *m)    { m->n->shape = copy_ixs(m->g, S(ix(m->g, 4), ix(m->g, 5)), 2); }
-static void longer(Made *m)     { m->n->shape = copy_ixs(m->g, S(ix(m->g, 9), ix(m->g, 8)), 2); }
-static void no_index(Made *m)   { m->n->src[1]->elem = EL_f32; }
+static void far_scan(Made *m) { m->n->scan.axis = 2; }
+static void more_k(Made *m) { m->n->contract.nk = 2; }
+static void other_n(Made *m) { m->n->shape = copy_ixs(m->g, S(ix(m->g, 4), ix(m->g, 5)), 2); }
+static void longer(Made *m) { m->n->shape = copy_ixs(m->g, S(ix(m->g, 9), ix(m->g, 8)), 2); }
+static void no_index(Made *m) { m->n->src[1]->elem = EL_f32; }
 static void fewer_bytes(Made *m) { m->n->src[1]->c.bytes = 4; }
-static void far_index(Made *m)  { m->n->src[1]->src[0]->index.expr = ix_axis(m->g, 7, ix(m->g, 4)); }
-static void turned(Made *m)     { m->n->shape = copy_ixs(m->g, S(ix(m->g, 8), ix(m->g, 4)), 2); }
+static void far_index(Made *m) { m->n->src[1]->src[0]->index.expr = ix_axis(m->g, 7, ix(m->g, 4)); }
+static void turned(Made *m) { m->n->shape = copy_ixs(m->g, S(ix(m->g, 8), ix(m->g, 4)), 2); }
 
-static const struct { const char *words; Node *(*of)(Graph *, Node *); void (*broken)(Made *); } cases[] = {
+static const struct {
+    const char *words;
+    Node *(*of)(Graph *, Node *);
+    void (*broken)(Made *);
+} cases[] = {
     {"does not come before it", made_ew, order},
     {"dimension 0 is no size", made_ew, size},
     {"it has 1 sources; its kind has 2", made_ew, fewer},
@@ -80,7 +98,8 @@ static void rules(void **state) {
         Buf words = {0};
         assert_int_equal(graph_verify(m.g, &words), 0);
         cases[i].broken(&m);
-        if (graph_verify(m.g, &words) == 0 || !strstr(words.p, cases[i].words)) fail_msg("%s: `%s`", cases[i].words, words.n ? words.p : "");
+        if (graph_verify(m.g, &words) == 0 || !strstr(words.p, cases[i].words))
+            fail_msg("%s: `%s`", cases[i].words, words.n ? words.p : "");
         buf_free(&words);
         graph_free(m.g);
     }
